@@ -35,30 +35,27 @@ typedef struct account {
 
 /* ---- the answer ---- */
 
-static void add_first(text_buffer *t, const arguments *given, const account *a) {
-    text_add(
-        t,
-        "This is for the first %lld of %lld steps only, with an end that was fixed before the run. If you looked at "
-        "results or data to decide when to stop, state the epsilon of the whole run, which covers every stop.\n",
-        (long long)given->count[OPTION_FIRST],
-        (long long)dpmf_strategy_get(dpmf_mechanism_get(a->mechanism).strategy).steps);
-}
-
-static void add_tuning(text_buffer *t, const arguments *given, const account *a) {
-    text_add(t,
-             "The best of a random number of runs (%s, %.4g on average), best by any score, is (epsilon, "
-             "delta)-differentially private with epsilon = %.6g and delta = %.6g, an upper bound (Papernot and Steinke "
-             "2022), if the number is freshly drawn from this distribution, if the settings of every run are drawn at "
-             "random from one list that does not depend on the data, and if only the best is released.\n"
-             "One run alone: ",
-             option_text(given, OPTION_TUNING), dpmf_tuning_runs(&a->tuning), rounded_up(a->tuned.epsilon),
-             rounded_up(a->tuned.delta));
-}
-
+/* The guarantee in sentences, into a->statement. */
 static void account_statement(const arguments *given, account *a) {
     text_buffer before = {0};
-    if (option_given(given, OPTION_FIRST)) add_first(&before, given, a);
-    if (a->tuned.delta > 0.0) add_tuning(&before, given, a);
+    if (option_given(given, OPTION_FIRST))
+        text_add(
+            &before,
+            "This is for the first %lld of %lld steps only, with an end that was fixed before the run. If you looked "
+            "at results or data to decide when to stop, state the epsilon of the whole run, which covers every "
+            "stop.\n",
+            (long long)given->count[OPTION_FIRST],
+            (long long)dpmf_strategy_get(dpmf_mechanism_get(a->mechanism).strategy).steps);
+    if (a->tuned.delta > 0.0)
+        text_add(
+            &before,
+            "The best of a random number of runs (%s, %.4g on average), best by any score, is (epsilon, "
+            "delta)-differentially private with epsilon = %.6g and delta = %.6g, an upper bound (Papernot and "
+            "Steinke 2022), if the number is freshly drawn from this distribution, if the settings of every run are "
+            "drawn at random from one list that does not depend on the data, and if only the best is released.\n"
+            "One run alone: ",
+            option_text(given, OPTION_TUNING), dpmf_tuning_runs(&a->tuning), rounded_up(a->tuned.epsilon),
+            rounded_up(a->tuned.delta));
     size_t used = before.failed || before.bytes == NULL ? 0 : before.length;
     if (used >= sizeof a->statement) used = 0;
     if (used > 0) memcpy(a->statement, before.bytes, used);
@@ -121,10 +118,6 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
     json_end(t);
 }
 
-static const char *kind_of(const account *a, asked what) {
-    return a->ask == what ? dpmf_kind_name(a->found.kind) : NULL;
-}
-
 static void print_table(text_buffer *t, const arguments *given, const account *a, const char *sampling) {
     const dpmf_privacy *p = &a->found;
     const char *kind = dpmf_kind_name(p->kind);
@@ -138,8 +131,8 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     } else {
         table_double(t, "epsilon", p->epsilon, a->ask == ASK_EPSILON || a->ask == ASK_RHO ? kind : NULL);
     }
-    table_double(t, "delta", p->delta, kind_of(a, ASK_DELTA));
-    if (p->sigma > 0.0) table_double(t, "sigma", p->sigma, kind_of(a, ASK_SIGMA));
+    table_double(t, "delta", p->delta, a->ask == ASK_DELTA ? kind : NULL);
+    if (p->sigma > 0.0) table_double(t, "sigma", p->sigma, a->ask == ASK_SIGMA ? kind : NULL);
     if (p->mu > 0.0) table_double(t, "mu", p->mu, NULL);
     if (p->rho > 0.0) table_double(t, "rho", p->rho, NULL);
     table_text(t, "method", a->tuned.delta > 0.0 ? a->tuned.method : p->method);
@@ -174,9 +167,7 @@ static int print_account(const arguments *given, const account *a) {
         print_json(&t, given, a, sampling);
     else
         print_table(&t, given, a, sampling);
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 /* ---- the question ---- */
@@ -198,7 +189,7 @@ static void put_cap(const arguments *given, account *a) {
     a->how.sampling.units = given->count[OPTION_UNITS];
 }
 
-static int load_mechanism(const arguments *given, account *a) {
+static int load_file(const arguments *given, account *a) {
     if (given->operand == NULL) return 0;
     int code = load_confirmed(given->operand, (int)given->count[OPTION_THREADS], &a->mechanism);
     if (code != 0) return code;
@@ -444,12 +435,6 @@ static void adopt_claim(const arguments *given, account *a) {
     a->found.epsilon = claimed;
 }
 
-/* The sampling that was found belongs in the statement. */
-static void adopt_largest(account *a) {
-    if (a->ask == ASK_STEPS) a->how.compositions = a->most_steps;
-    if (a->ask == ASK_PROBABILITY) a->how.sampling.probability = a->most_probability;
-}
-
 static dpmf_status trace_curve(const arguments *given, account *a) {
     for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; i++) {
         dpmf_privacy point;
@@ -466,7 +451,9 @@ static dpmf_status trace_curve(const arguments *given, account *a) {
 
 static int compute(const arguments *given, account *a) {
     dpmf_status status = answer(given, a);
-    if (status == DPMF_OK) adopt_largest(a);
+    /* The sampling that was found belongs in the statement. */
+    if (status == DPMF_OK && a->ask == ASK_STEPS) a->how.compositions = a->most_steps;
+    if (status == DPMF_OK && a->ask == ASK_PROBABILITY) a->how.sampling.probability = a->most_probability;
     if (status == DPMF_OK) status = trace_curve(given, a);
     if (status == DPMF_OK && option_given(given, OPTION_TUNING))
         status = dpmf_account_tuning(a->sigma, a->delta, &a->how, &a->tuning, &a->tuned);
@@ -491,7 +478,7 @@ int cmd_account(const arguments *given) {
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until text_print */
     account a = {0};
     int code = read_options(given, &a);
-    if (code == 0) code = load_mechanism(given, &a);
+    if (code == 0) code = load_file(given, &a);
     if (code == 0) code = check_idle(given, &a);
     if (code == 0) code = find_question(given, &a);
     if (code == 0) code = read_first(given, &a);

@@ -3,6 +3,7 @@
 #include "dpmf_train.h"
 #include "options/verbs.h"
 #include "output.h"
+#include "problem.h"
 #include "report/page.h"
 
 #include <inttypes.h>
@@ -170,9 +171,8 @@ int cmd_audit(const arguments *given) {
     page p = {0};
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until a file is written */
     /* The file's claim is tested here, so it is not confirmed first. */
-    dpmf_status status = dpmf_mechanism_load(given->operand, &mechanism);
-    if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status, NULL);
-    int code = run_audit(given, mechanism, &audit);
+    int code = load_mechanism(given->operand, &mechanism);
+    if (code == 0) code = run_audit(given, mechanism, &audit);
     if (code == 0) {
         const dpmf_audit_result r = dpmf_audit_get(audit).result;
         if (option_given(given, OPTION_JSON)) {

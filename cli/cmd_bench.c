@@ -10,7 +10,6 @@
 #include <lapacke.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct row {
     const char *name;
@@ -25,12 +24,6 @@ typedef struct rows {
     row row[ROWS_MAX];
 } rows;
 
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -42,61 +35,6 @@ static double median(double *times, int count) {
 }
 
 /* ---- optimum ---- */
-
-/* The median time to enclose the RMS optimum of prefix sums within 1e-6; negative after a message. */
-static double time_optimum(int64_t steps, int repeats, int threads) {
-    double times[REPEATS];
-    dpmf_workload *workload = NULL;
-    dpmf_optimize_options how = dpmf_optimize_options_defaults();
-    how.run = run_with(threads);
-    dpmf_status status = dpmf_workload_parse("prefix", steps, &workload);
-    for (int i = 0; i < repeats && status == DPMF_OK; i++) {
-        dpmf_optimization found;
-        double start = seconds_now();
-        status = dpmf_optimize(DPMF_FAMILY_DENSE, workload, NULL, &how, NULL, &found);
-        times[i] = seconds_now() - start;
-    }
-    dpmf_workload_free(workload);
-    if (status != DPMF_OK) {
-        fail_status(status, NULL);
-        return -1.0;
-    }
-    return median(times, repeats);
-}
-
-/* One eigendecomposition of a symmetric matrix of that order, which the published route needs in every iteration. */
-static double time_eigen(int order, int repeats) {
-    double times[REPEATS], *a = allocate((int64_t)order * order, sizeof *a), *values = allocate(order, sizeof *values);
-    int repeat = 0;
-    for (; repeat < repeats && a != NULL && values != NULL; repeat++) {
-        for (int i = 0; i < order; i++)
-            for (int j = 0; j < order; j++)
-                a[(size_t)i * (size_t)order + (size_t)j] = (double)(order - (i > j ? i : j));
-        double start = seconds_now();
-        if (LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'L', order, a, order, values) != 0) break;
-        times[repeat] = seconds_now() - start;
-    }
-    free(a);
-    free(values);
-    if (repeat < repeats) {
-        fail(EXIT_UNABLE, "bench: LAPACK's dsyevd of order %d failed", order);
-        return -1.0;
-    }
-    return median(times, repeats);
-}
-
-static int bench_optimum(int threads, rows *out) {
-    double small = time_optimum(2048, REPEATS, threads), eigen = small < 0.0 ? -1.0 : time_eigen(2048, 3);
-    if (eigen < 0.0) return EXIT_UNABLE;
-    out->row[out->count++] = (row){"dense optimum, 2048 steps, against one dsyevd(2048)", small, eigen, 1.0 / 50};
-    double long_run = time_optimum(100000, 3, threads);
-    double longer = long_run < 0.0 ? -1.0 : time_optimum(1000000, 3, threads);
-    if (longer < 0.0) return EXIT_UNABLE;
-    out->row[out->count++] = (row){"dense optimum, 1e6 steps against 1e5", longer, long_run, 13.0};
-    return 0;
-}
-
-/* ---- optimizers ---- */
 
 /* The median time of an optimization, and the strategy that it finds if `out` is not NULL; negative after a message. */
 static double time_family(const char *family, const char *text, const char *participation, int64_t steps, int64_t bands,
@@ -129,6 +67,42 @@ static double time_family(const char *family, const char *text, const char *part
     }
     return median(times, repeats);
 }
+
+/* One eigendecomposition of a symmetric matrix of that order, which the published route needs in every iteration. */
+static double time_eigen(int order, int repeats) {
+    double times[REPEATS], *a = allocate((int64_t)order * order, sizeof *a), *values = allocate(order, sizeof *values);
+    int repeat = 0;
+    for (; repeat < repeats && a != NULL && values != NULL; repeat++) {
+        for (int i = 0; i < order; i++)
+            for (int j = 0; j < order; j++)
+                a[(size_t)i * (size_t)order + (size_t)j] = (double)(order - (i > j ? i : j));
+        double start = seconds_now();
+        if (LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'L', order, a, order, values) != 0) break;
+        times[repeat] = seconds_now() - start;
+    }
+    free(a);
+    free(values);
+    if (repeat < repeats) {
+        fail(EXIT_UNABLE, "bench: LAPACK's dsyevd of order %d failed", order);
+        return -1.0;
+    }
+    return median(times, repeats);
+}
+
+static int bench_optimum(int threads, rows *out) {
+    double small = time_family(DPMF_FAMILY_DENSE, "prefix", "single", 2048, 0, REPEATS, threads, NULL),
+           eigen = small < 0.0 ? -1.0 : time_eigen(2048, 3);
+    if (eigen < 0.0) return EXIT_UNABLE;
+    out->row[out->count++] = (row){"dense optimum, 2048 steps, against one dsyevd(2048)", small, eigen, 1.0 / 50};
+    double long_run = time_family(DPMF_FAMILY_DENSE, "prefix", "single", 100000, 0, 3, threads, NULL);
+    double longer =
+        long_run < 0.0 ? -1.0 : time_family(DPMF_FAMILY_DENSE, "prefix", "single", 1000000, 0, 3, threads, NULL);
+    if (longer < 0.0) return EXIT_UNABLE;
+    out->row[out->count++] = (row){"dense optimum, 1e6 steps against 1e5", longer, long_run, 13.0};
+    return 0;
+}
+
+/* ---- optimizers ---- */
 
 /* The errors of all steps of a banded Toeplitz strategy, O(n b). */
 static double time_errors(const dpmf_strategy *strategy, int repeats, int threads) {

@@ -11,24 +11,16 @@ typedef struct calibration {
     dpmf_privacy found;
 } calibration;
 
-static int read_sampling(const arguments *given, calibration *c) {
-    c->sampling = dpmf_mechanism_get(c->from).sampling;
-    if (!option_given(given, OPTION_SAMPLING)) return 0;
-    dpmf_status status = dpmf_sampling_parse(option_text(given, OPTION_SAMPLING), &c->sampling);
-    return status == DPMF_OK ? 0 : fail_status(status, "--sampling");
-}
-
-static int load(const arguments *given, calibration *c) {
-    dpmf_status status = dpmf_mechanism_load(given->operand, &c->from);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
-    return status == DPMF_OK ? 0 : fail_status(status, NULL);
-}
-
 static int compute(const arguments *given, calibration *c) {
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
+    dpmf_status status = DPMF_OK;
+    c->sampling = dpmf_mechanism_get(c->from).sampling;
+    if (option_given(given, OPTION_SAMPLING))
+        status = dpmf_sampling_parse(option_text(given, OPTION_SAMPLING), &c->sampling);
+    if (status != DPMF_OK) return fail_status(status, "--sampling");
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a search may be silent for long */
-    dpmf_status status = dpmf_mechanism_calibrate(c->from, given->number[OPTION_EPSILON], given->number[OPTION_DELTA],
-                                                  &c->sampling, &run, &c->made, &c->found);
+    status = dpmf_mechanism_calibrate(c->from, given->number[OPTION_EPSILON], given->number[OPTION_DELTA], &c->sampling,
+                                      &run, &c->made, &c->found);
     end_later();
     progress_clear();
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
@@ -56,20 +48,6 @@ static void print_json(text_buffer *t, const calibration *c, const char *samplin
     json_end(t);
 }
 
-static void print_table(text_buffer *t, const calibration *c, const char *sampling, const char *statement) {
-    const dpmf_evaluation held = dpmf_mechanism_get(c->made).evaluation;
-    table_text(t, "family", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).family);
-    table_integer(t, "steps", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).steps);
-    table_double(t, "sigma", c->found.sigma, dpmf_kind_name(c->found.kind));
-    table_double(t, "epsilon", c->found.epsilon, NULL);
-    table_double(t, "delta", c->found.delta, NULL);
-    table_text(t, "method", c->found.method);
-    table_text(t, "sampling", sampling);
-    table_sensitivity(t, held.sensitivity);
-    table_double(t, "RMS noise", c->found.sigma * held.rms_loss, "sigma x RMS loss");
-    add_words(t, terminal_alphabet(), "\n%s", statement);
-}
-
 static int print_answer(const arguments *given, const calibration *c) {
     text_buffer t = {0};
     char sampling[64] = "none", statement[STATEMENT_MAX];
@@ -78,29 +56,29 @@ static int print_answer(const arguments *given, const calibration *c) {
     dpmf_privacy_statement(&c->found, &how, option_text(given, OPTION_UNIT), statement, sizeof statement);
     if (option_given(given, OPTION_JSON))
         print_json(&t, c, sampling, statement);
-    else
-        print_table(&t, c, sampling, statement);
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
-}
-
-static int save(const arguments *given, const calibration *c) {
-    const char *path = option_text(given, OPTION_OUT);
-    if (path == NULL) return 0;
-    dpmf_status status = dpmf_mechanism_save(c->made, path);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
-    return status == DPMF_OK ? 0 : fail_status(status, "--out");
+    else {
+        const dpmf_evaluation held = dpmf_mechanism_get(c->made).evaluation;
+        table_text(&t, "family", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).family);
+        table_integer(&t, "steps", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).steps);
+        table_double(&t, "sigma", c->found.sigma, dpmf_kind_name(c->found.kind));
+        table_double(&t, "epsilon", c->found.epsilon, NULL);
+        table_double(&t, "delta", c->found.delta, NULL);
+        table_text(&t, "method", c->found.method);
+        table_text(&t, "sampling", sampling);
+        table_sensitivity(&t, held.sensitivity);
+        table_double(&t, "RMS noise", c->found.sigma * held.rms_loss, "sigma x RMS loss");
+        add_words(&t, terminal_alphabet(), "\n%s", statement);
+    }
+    return text_finish(&t);
 }
 
 int cmd_calibrate(const arguments *given) {
     calibration c = {0};
     if (!option_given(given, OPTION_EPSILON) || !option_given(given, OPTION_DELTA))
         return fail(EXIT_USAGE, "calibrate needs --epsilon E and --delta D");
-    int code = load(given, &c);
-    if (code == 0) code = read_sampling(given, &c);
+    int code = load_mechanism(given->operand, &c.from);
     if (code == 0) code = compute(given, &c);
-    if (code == 0) code = save(given, &c);
+    if (code == 0) code = save_mechanism(c.made, option_text(given, OPTION_OUT));
     if (code == 0) code = print_answer(given, &c);
     dpmf_mechanism_free(c.from);
     dpmf_mechanism_free(c.made);

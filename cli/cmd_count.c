@@ -246,23 +246,10 @@ static int check_sampling(const count *c) {
                 show(c->given->operand, shown), sampling);
 }
 
-static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
-    if (option_given(given, OPTION_TESTING_SEED))
-        return dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
-    if (option_given(given, OPTION_KEY_FILE)) return dpmf_key_load(given->text[OPTION_KEY_FILE], 1, key);
-    return dpmf_key_create(key);
-}
-
-/* Before anything is released; a stream that continues is already in the ledger. */
-static int enter_ledger(const count *c, const uint8_t key[DPMF_KEY_SIZE]) {
-    char binding[96];
-    snprintf(binding, sizeof binding, "count %" PRId64 " %.17g", c->reader.columns, c->given->number[OPTION_CLIP]);
-    return ledger_enter(c->given, c->mechanism, key, binding);
-}
-
 static int open_counter(count *c) {
     dpmf_counter_options wanted = dpmf_counter_options_defaults();
     uint8_t key[DPMF_KEY_SIZE];
+    char binding[96];
     wanted.state = c->given->text[OPTION_STATE];
     wanted.key_file = c->given->text[OPTION_KEY_FILE];
     wanted.clip_rows = option_given(c->given, OPTION_CLIP_ROWS);
@@ -270,11 +257,13 @@ static int open_counter(count *c) {
     wanted.release = option_is(c->given, OPTION_RELEASE, "exact")   ? DPMF_RELEASE_EXACT
                      : option_is(c->given, OPTION_RELEASE, "plain") ? DPMF_RELEASE_PLAIN
                                                                     : DPMF_RELEASE_AUTO;
-    dpmf_status status = get_key(c->given, key);
+    dpmf_status status = key_from_options(c->given, key);
     if (status != DPMF_OK) return fail_status(status, NULL);
     status =
         dpmf_counter_create(c->mechanism, c->reader.columns, c->given->number[OPTION_CLIP], key, &wanted, &c->counter);
-    int code = status == DPMF_OK ? enter_ledger(c, key) : fail_status(status, NULL);
+    /* Before anything is released; a stream that continues is already in the ledger. */
+    snprintf(binding, sizeof binding, "count %" PRId64 " %.17g", c->reader.columns, c->given->number[OPTION_CLIP]);
+    int code = status == DPMF_OK ? ledger_enter(c->given, c->mechanism, key, binding) : fail_status(status, NULL);
     dpmf_key_wipe(key);
     if (code != 0) return code;
     const dpmf_int128 limit = dpmf_counter_get(c->counter).limit;
@@ -317,9 +306,7 @@ static int print_done(const count *c) {
     json_integer(&t, "resumed_at", c->resumed_at);
     json_integer(&t, "lines", c->out.note.lines);
     json_end(&t);
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 /* Bad lines and signals end a stream properly: the state file then records that all its lines are written. */

@@ -177,18 +177,6 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
  */
 enum { NAME_WIDTH = 29, NAME_WIDTH_FEDERATED = 16 };
 
-static bool has_worst(const dpmf_design *d) {
-    return dpmf_design_candidate(d, dpmf_design_get(d).chosen)->worst_ratio > 0.0;
-}
-
-static void table_head(text_buffer *t, bool worst, bool max_loss, bool measured) {
-    text_add(t, "  %-*s ", worst ? NAME_WIDTH_FEDERATED : NAME_WIDTH, "family");
-    if (worst) text_add(t, "%12s ", "worst ratio");
-    text_add(t, "%6s %8s %10s %10s %10s ", "bands", "buffers", "sigma", max_loss ? "max noise" : "RMS noise", "memory");
-    if (measured) text_add(t, "%10s ", "ms/step");
-    text_add(t, "%8s %8s %10s  %s\n", "x i.i.d.", "normals", "x bound", "eligible");
-}
-
 static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen, bool max_loss, bool measured) {
     char name[40], bands[24] = "-", memory[BYTES_SHOWN], ratio[24] = "-";
     const bool worst = c->worst_ratio > 0.0;
@@ -252,6 +240,7 @@ static void print_accounts(text_buffer *t, const dpmf_design *d) {
 static void print_table(text_buffer *t, const arguments *given, const dpmf_design *d, const char *statement) {
     const dpmf_mechanism *m = dpmf_design_get(d).mechanism;
     const bool max_loss = option_is(given, OPTION_LOSS, "max"), measured = option_given(given, OPTION_MEASURE);
+    const bool worst = dpmf_design_candidate(d, dpmf_design_get(d).chosen)->worst_ratio > 0.0;
     bool amplified = false, refused = false;
     text_add(t, "%lld steps, %s, participation %s, ", (long long)given->count[OPTION_STEPS],
              dpmf_workload_get(dpmf_mechanism_get(m).workload).text,
@@ -260,7 +249,11 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
               given->number[OPTION_DELTA]);
     if (delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]))
         text_add(t, "warning: %s\n\n", DELTA_TOO_LARGE);
-    table_head(t, has_worst(d), max_loss, measured);
+    text_add(t, "  %-*s ", worst ? NAME_WIDTH_FEDERATED : NAME_WIDTH, "family");
+    if (worst) text_add(t, "%12s ", "worst ratio");
+    text_add(t, "%6s %8s %10s %10s %10s ", "bands", "buffers", "sigma", max_loss ? "max noise" : "RMS noise", "memory");
+    if (measured) text_add(t, "%10s ", "ms/step");
+    text_add(t, "%8s %8s %10s  %s\n", "x i.i.d.", "normals", "x bound", "eligible");
     for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         if (c->is_search_point) continue;
@@ -268,7 +261,7 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
         amplified = amplified || !dpmf_sampling_is_none(&c->sampling);
         refused = refused || !c->eligible;
     }
-    if (has_worst(d))
+    if (worst)
         text_add(t,
                  "  worst ratio decides: at the separation where it is largest, its noise over the best candidate's\n");
     if (amplified) print_accounts(t, d);
@@ -290,52 +283,17 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
 
 /* ---- the verb ---- */
 
-static int save_chosen(const dpmf_design *d, const char *path) {
-    if (path == NULL) return 0;
-    dpmf_status status = dpmf_mechanism_save(dpmf_design_get(d).mechanism, path);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
-    return status == DPMF_OK ? 0 : fail_status(status, "--out");
-}
-
-/* The statement; with --release exact that of the exact release, for a clip norm of 1, whose factor cancels. */
-static int make_statement(const arguments *given, const dpmf_design *d, const dpmf_exact *exact, char *statement) {
-    char *plain = allocate(STATEMENT_MAX, 1);
-    if (plain == NULL) return fail_memory();
-    dpmf_design_statement(d, option_text(given, OPTION_UNIT), plain, STATEMENT_MAX);
-    if (exact->grid > 0)
-        dpmf_exact_statement(exact, plain, statement, STATEMENT_MAX);
-    else
-        memcpy(statement, plain, STATEMENT_MAX);
-    free(plain);
-    return 0;
-}
-
-/* With --release exact a mechanism without an exact release cannot be chosen. */
-static int plan_exact(const arguments *given, const dpmf_design *d, dpmf_exact *out) {
-    if (!option_is(given, OPTION_RELEASE, "exact")) return 0;
-    const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
-    dpmf_status status = dpmf_exact_plan(dpmf_design_get(d).mechanism, given->count[OPTION_DIM], 1.0, 0.0, &run, out);
-    return status == DPMF_OK ? 0
-                             : fail_status(status, "--release exact (other families: --families, without sampling)");
-}
-
 static int print_design(const arguments *given, const dpmf_design *d, const dpmf_exact *exact) {
     text_buffer t = {0};
-    char *statement = allocate(STATEMENT_MAX, 1);
-    if (statement == NULL) return fail_memory();
-    int failed = make_statement(given, d, exact, statement);
-    if (failed != 0) {
-        free(statement);
-        return failed;
-    }
+    char plain[STATEMENT_MAX], of_exact[STATEMENT_MAX]; /* for a clip norm of 1, whose factor cancels */
+    const char *statement = exact->grid > 0 ? of_exact : plain;
+    dpmf_design_statement(d, option_text(given, OPTION_UNIT), plain, STATEMENT_MAX);
+    if (exact->grid > 0) dpmf_exact_statement(exact, plain, of_exact, STATEMENT_MAX);
     if (option_given(given, OPTION_JSON))
         print_json(&t, given, d, exact, statement);
     else
         print_table(&t, given, d, statement);
-    int code = text_print(&t);
-    text_free(&t);
-    free(statement);
-    return code;
+    return text_finish(&t);
 }
 
 int cmd_design(const arguments *given) {
@@ -351,10 +309,15 @@ int cmd_design(const arguments *given) {
         dpmf_status status = dpmf_design_create(workload, &how, &design);
         if (status != DPMF_OK) code = fail_status(status, NULL);
     }
-    if (code == 0) code = plan_exact(given, design, &exact);
+    if (code == 0 && option_is(given, OPTION_RELEASE, "exact")) { /* refuses a mechanism without an exact release */
+        dpmf_status status =
+            dpmf_exact_plan(dpmf_design_get(design).mechanism, given->count[OPTION_DIM], 1.0, 0.0, &how.run, &exact);
+        if (status != DPMF_OK)
+            code = fail_status(status, "--release exact (other families: --families, without sampling)");
+    }
     end_later();
     if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
-    if (code == 0) code = save_chosen(design, option_text(given, OPTION_OUT));
+    if (code == 0) code = save_mechanism(dpmf_design_get(design).mechanism, option_text(given, OPTION_OUT));
     if (code == 0) code = print_design(given, design, &exact);
     dpmf_design_free(design);
     dpmf_workload_free(workload);

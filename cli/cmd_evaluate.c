@@ -4,29 +4,25 @@
 #include "options/verbs.h"
 #include "output.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int evaluate_and_print(const arguments *given, const problem *p) {
-    answer a = {0};
-    if (option_given(given, OPTION_PER_STEP)) {
-        a.per_step = allocate(dpmf_workload_get(p->workload).steps, sizeof *a.per_step);
-        if (a.per_step == NULL) return fail_memory();
-    }
-    int code = evaluate_problem(given, p, &a);
-    if (code == 0) code = print_answer(given, p, &a);
-    free(a.per_step);
-    return code;
-}
-
 int cmd_evaluate(const arguments *given) {
     problem p = {0};
+    answer a = {0};
     int code = check_guarantee_options(given);
     if (code == 0 && option_is(given, OPTION_NORMALIZE, "within"))
         code = fail(EXIT_USAGE, "--normalize within is for optimize: evaluate accepts none and after");
     if (code == 0) code = given->operand != NULL ? problem_from_file(given, &p) : problem_from_options(given, &p);
-    if (code == 0) code = evaluate_and_print(given, &p);
+    if (code == 0 && option_given(given, OPTION_PER_STEP)) {
+        a.per_step = allocate(dpmf_workload_get(p.workload).steps, sizeof *a.per_step);
+        if (a.per_step == NULL) code = fail_memory();
+    }
+    if (code == 0) code = evaluate_problem(given, &p, &a);
+    if (code == 0) code = print_answer(given, &p, &a);
+    free(a.per_step);
     problem_free(&p);
     return code;
 }
@@ -68,18 +64,11 @@ static double *column_of(const dpmf_strategy *strategy, int64_t j, bool inverse)
     return NULL;
 }
 
-static void json_numbers(text_buffer *t, const char *key, int64_t count, const double *values) {
-    json_open(t, key, '[');
-    for (int64_t i = 0; i < count; i++)
-        json_double(t, NULL, values[i]);
-    json_close(t, ']');
-}
-
 static int json_coefficients(text_buffer *t, const dpmf_strategy *strategy, bool inverse) {
     int64_t count = inverse ? dpmf_strategy_get(strategy).buffers + 1 : dpmf_strategy_get(strategy).bands;
     double *column = column_of(strategy, 0, inverse);
     if (column == NULL) return EXIT_UNABLE;
-    json_numbers(t, inverse ? "inverse_coefficients" : "coefficients", count, column);
+    json_doubles(t, inverse ? "inverse_coefficients" : "coefficients", count, column);
     free(column);
     return 0;
 }
@@ -109,8 +98,8 @@ static int json_matrix(text_buffer *t, const dpmf_strategy *strategy, bool diago
 /* 1 - decay is printed as well: near 1 the decay itself has lost its digits. */
 static int json_blt(text_buffer *t, const dpmf_strategy *strategy) {
     const dpmf_strategy_info info = dpmf_strategy_get(strategy);
-    json_numbers(t, "scale", info.blt_buffers, info.blt_scale);
-    json_numbers(t, "gap", info.blt_buffers, info.blt_gap);
+    json_doubles(t, "scale", info.blt_buffers, info.blt_scale);
+    json_doubles(t, "gap", info.blt_buffers, info.blt_gap);
     json_open(t, "decay", '[');
     for (int i = 0; i < info.blt_buffers; i++)
         json_double(t, NULL, 1.0 - info.blt_gap[i]);
@@ -147,20 +136,11 @@ static int json_optimized(text_buffer *t, const problem *p, const optimized *o) 
     json_double(t, "seconds", o->seconds);
     json_open(t, "optimum", '{');
     json_known(t, "lower", o->result.optimum_lower);
-    if (o->result.scope == NULL)
-        json_null(t, "upper");
-    else
-        json_double(t, "upper", o->result.optimum_upper);
-    if (o->result.scope == NULL)
-        json_null(t, "scope");
-    else
-        json_text(t, "scope", o->result.scope);
+    json_double(t, "upper", o->result.scope == NULL ? NAN : o->result.optimum_upper);
+    json_text(t, "scope", o->result.scope);
     json_close(t, '}');
     json_known(t, "stationarity", o->result.stationarity);
-    if (o->result.searched == NULL)
-        json_null(t, "searched");
-    else
-        json_text(t, "searched", o->result.searched);
+    json_text(t, "searched", o->result.searched);
     bool tvblt = s != NULL && strcmp(dpmf_strategy_get(s).family, DPMF_FAMILY_TVBLT) == 0;
     if (s == NULL || !is_printed(s)) {
         json_null(t, "parameters");
@@ -213,12 +193,7 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
     if (is_unbounded(p)) json_double(t, "horizon_free_bound", DPMF_UNBOUNDED_LOWER_BOUND);
     json_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_get(s).buffers);
     json_double(t, "normals_per_number", s == NULL ? 1 : dpmf_strategy_get(s).normals);
-    if (a->per_step != NULL) {
-        json_open(t, "per_step_error", '[');
-        for (int64_t i = 0; i < steps; i++)
-            json_double(t, NULL, a->per_step[i]);
-        json_close(t, ']');
-    }
+    if (a->per_step != NULL) json_doubles(t, "per_step_error", steps, a->per_step);
     json_integer(t, "bands", s == NULL ? steps : dpmf_strategy_get(s).bands);
     json_integer(t, "stamps", s == NULL ? 1 : dpmf_strategy_get(s).stamps);
     json_bool(t, "normalized", s == NULL || dpmf_strategy_get(s).is_normalized != 0);
@@ -290,32 +265,9 @@ int print_answer(const arguments *given, const problem *p, const answer *a) {
 
 /* ---- evaluating ---- */
 
-static dpmf_lower_bound_mode bound_of(const arguments *given) {
-    if (option_is(given, OPTION_BOUND, "none")) return DPMF_LOWER_BOUND_NONE;
-    return option_is(given, OPTION_BOUND, "force") ? DPMF_LOWER_BOUND_FORCE : DPMF_LOWER_BOUND_AUTO;
-}
-
-static int save_mechanism(const dpmf_mechanism *mechanism, const char *path) {
-    dpmf_status status = dpmf_mechanism_save(mechanism, path);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
-    return status == DPMF_OK ? 0 : fail_status(status, "--out");
-}
-
 int check_guarantee_options(const arguments *given) {
     if (option_given(given, OPTION_EPSILON) == option_given(given, OPTION_DELTA)) return 0;
     return fail(EXIT_USAGE, "%s: --epsilon and --delta go together", verbs[given->verb].name);
-}
-
-/* Replaces the mechanism by the calibrated one. */
-static dpmf_status calibrate(const arguments *given, const dpmf_run *run, dpmf_mechanism **mechanism, answer *a) {
-    dpmf_mechanism *made = NULL;
-    if (!option_given(given, OPTION_EPSILON)) return DPMF_OK;
-    dpmf_status status = dpmf_mechanism_calibrate(*mechanism, given->number[OPTION_EPSILON],
-                                                  given->number[OPTION_DELTA], NULL, run, &made, &a->privacy);
-    if (status != DPMF_OK) return status;
-    dpmf_mechanism_free(*mechanism);
-    *mechanism = made;
-    return DPMF_OK;
 }
 
 int evaluate_problem(const arguments *given, const problem *p, answer *a) {
@@ -324,7 +276,9 @@ int evaluate_problem(const arguments *given, const problem *p, answer *a) {
     const char *path = option_text(given, OPTION_OUT);
     saved.evaluate.adjacency = p->adjacency;
     saved.evaluate.sensitivity = p->sensitivity;
-    saved.evaluate.lower_bound = bound_of(given);
+    saved.evaluate.lower_bound = option_is(given, OPTION_BOUND, "none")    ? DPMF_LOWER_BOUND_NONE
+                                 : option_is(given, OPTION_BOUND, "force") ? DPMF_LOWER_BOUND_FORCE
+                                                                           : DPMF_LOWER_BOUND_AUTO;
     saved.evaluate.weights = p->weights;
     saved.evaluate.run = run_with((int)given->count[OPTION_THREADS]);
     saved.sampling = p->sampling;
@@ -337,11 +291,17 @@ int evaluate_problem(const arguments *given, const problem *p, answer *a) {
     if (status == DPMF_OK && mechanism != NULL) a->found = dpmf_mechanism_get(mechanism).evaluation;
     if (status == DPMF_OK && (mechanism == NULL || a->per_step != NULL))
         status = dpmf_evaluate(p->workload, p->participation, p->strategy, &saved.evaluate, &a->found, a->per_step);
-    if (status == DPMF_OK) status = calibrate(given, &saved.evaluate.run, &mechanism, a);
+    if (status == DPMF_OK && option_given(given, OPTION_EPSILON)) {
+        dpmf_mechanism *plain = mechanism;
+        mechanism = NULL;
+        status = dpmf_mechanism_calibrate(plain, given->number[OPTION_EPSILON], given->number[OPTION_DELTA], NULL,
+                                          &saved.evaluate.run, &mechanism, &a->privacy);
+        dpmf_mechanism_free(plain);
+    }
     end_later();
     int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
     if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
-    if (code == 0 && path != NULL) code = save_mechanism(mechanism, path);
+    if (code == 0) code = save_mechanism(mechanism, path);
     dpmf_mechanism_free(mechanism);
     return code;
 }

@@ -92,7 +92,7 @@ static bool add_sentences(text_buffer *t, verb_id verb, const char *help) {
 static void option_words(text_buffer *t, verb_id verb, const option_row *o) {
     const bool out = o == &options[OPTION_OUT] && tours[verb].out != NULL;
     const bool has_default = add_sentences(t, verb, out ? tours[verb].out : option_help(o));
-    if (o->kind == KIND_COUNT) text_add(t, " From %" PRId64 " to %" PRId64 ".", o->count_low, o->count_high);
+    if (o->kind == KIND_COUNT) text_add(t, " From %" PRId64 " to %" PRId64 ".", o->count_low, option_count_high(o));
     if (o->kind == KIND_NUMBER) text_add(t, " From %g to below %g.", o->number_low, o->number_high);
     if (option_values(o, verb) != NULL) {
         const char *list = option_values(o, verb), *join = " One of ";
@@ -122,12 +122,6 @@ static void add_option(text_buffer *t, verb_id verb, const option_row *o, const 
     else
         add_wrapped(t, words.bytes, INDENT, INDENT);
     text_free(&words);
-}
-
-static int finish_help(text_buffer *t) {
-    int code = text_print(t);
-    text_free(t);
-    return code;
 }
 
 /* The example of an option that most runs give; NULL: it is not one of them. */
@@ -165,13 +159,13 @@ int print_verb_help(verb_id verb) {
     add_first_options(&t, verb);
     for (int i = 0; i < option_group_total; i++)
         add_group(&t, verb, i);
-    return finish_help(&t);
+    return text_finish(&t);
 }
 
 int print_tour(void) {
     text_buffer t = {0};
     text_add(&t, "%s", tour_text);
-    return finish_help(&t);
+    return text_finish(&t);
 }
 
 static const char about[] = "Correlated-noise mechanisms for differential privacy: designs, evaluates and runs the "
@@ -206,7 +200,7 @@ int print_general_help(void) {
     }
     text_add(&t, "\n");
     add_wrapped(&t, conventions, 0, 0);
-    return finish_help(&t);
+    return text_finish(&t);
 }
 
 /* ---- the manual page ------------------------------------------------------------------------------------------- */
@@ -278,7 +272,7 @@ static int print_man(void) {
         add_roff(&t, exit_codes[i].meaning);
         text_add(&t, "\n");
     }
-    return finish_help(&t);
+    return text_finish(&t);
 }
 
 /* The beginnings of an option's values that can be completed: "momentum:BETA" gives "momentum:". */
@@ -462,7 +456,7 @@ int cmd_help(const arguments *given) {
             add_bash_completion(&t);
         else
             add_zsh_completion(&t);
-        return finish_help(&t);
+        return text_finish(&t);
     }
     if (given->operand == NULL) return print_general_help();
     verb_id verb;

@@ -1,26 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options/verbs.h"
 #include "output.h"
-
-/* The constraints under which a design chose it; null if no design did. */
-static void json_designed(text_buffer *t, dpmf_design_limits d) {
-    if (d.dim == 0) {
-        json_null(t, "designed");
-        return;
-    }
-    json_open(t, "designed", '{');
-    json_integer(t, "dim", d.dim);
-    json_count_known(t, "memory", (int64_t)d.memory);
-    json_known(t, "max_overhead", d.max_overhead);
-    json_text(t, "loss", d.loss == DPMF_LOSS_MAX ? "max" : "rms");
-    json_count_known(t, "separation_high", d.separation_high);
-    json_close(t, '}');
-}
-
-static void table_designed(text_buffer *t, dpmf_design_limits d) {
-    char words[DESIGNED_MAX];
-    if (d.dim > 0) table_text(t, "designed for", designed_words(&d, words));
-}
+#include "problem.h"
 
 static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *sampling) {
     const dpmf_strategy *strategy = dpmf_mechanism_get(m).strategy;
@@ -46,7 +27,18 @@ static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *samp
     json_text(t, "made_by", dpmf_mechanism_get(m).made_by);
     json_integer(t, "stamps", dpmf_strategy_get(strategy).stamps);
     json_bool(t, "weighted", dpmf_mechanism_get(m).weights != NULL);
-    json_designed(t, dpmf_mechanism_get(m).designed);
+    const dpmf_design_limits d = dpmf_mechanism_get(m).designed; /* under which a design chose it, if one did */
+    if (d.dim == 0) {
+        json_null(t, "designed");
+    } else {
+        json_open(t, "designed", '{');
+        json_integer(t, "dim", d.dim);
+        json_count_known(t, "memory", (int64_t)d.memory);
+        json_known(t, "max_overhead", d.max_overhead);
+        json_text(t, "loss", d.loss == DPMF_LOSS_MAX ? "max" : "rms");
+        json_count_known(t, "separation_high", d.separation_high);
+        json_close(t, '}');
+    }
     json_end(t);
 }
 
@@ -55,7 +47,9 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m, const char *sam
     dpmf_evaluation held = dpmf_mechanism_get(m).evaluation;
     table_text(t, "family", dpmf_strategy_get(strategy).family);
     table_text(t, "made by", dpmf_mechanism_get(m).made_by);
-    table_designed(t, dpmf_mechanism_get(m).designed);
+    const dpmf_design_limits d = dpmf_mechanism_get(m).designed;
+    char words[DESIGNED_MAX];
+    if (d.dim > 0) table_text(t, "designed for", designed_words(&d, words));
     table_integer(t, "steps", dpmf_strategy_get(strategy).steps);
     table_integer(t, "stamps", dpmf_strategy_get(strategy).stamps);
     table_integer(t, "bands", dpmf_strategy_get(strategy).bands);
@@ -87,16 +81,15 @@ int cmd_inspect(const arguments *given) {
     dpmf_mechanism *mechanism = NULL;
     text_buffer t = {0};
     char sampling[64] = "none";
-    dpmf_status status = dpmf_mechanism_load(given->operand, &mechanism);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
-    if (status != DPMF_OK) return fail_status(status, NULL);
+    int code = load_mechanism(given->operand, &mechanism);
+    if (code != 0) return code;
     dpmf_sampling held = dpmf_mechanism_get(mechanism).sampling;
-    status = dpmf_sampling_format(&held, sampling);
+    dpmf_status status = dpmf_sampling_format(&held, sampling);
     if (status == DPMF_OK && option_given(given, OPTION_JSON))
         print_json(&t, mechanism, sampling);
     else if (status == DPMF_OK)
         print_table(&t, mechanism, sampling);
-    int code = status == DPMF_OK ? text_print(&t) : fail_status(status, NULL);
+    code = status == DPMF_OK ? text_print(&t) : fail_status(status, NULL);
     text_free(&t);
     dpmf_mechanism_free(mechanism);
     return code;

@@ -91,11 +91,14 @@ static const char *format_text(const request *r) {
 
 /* ---- dry run ---- */
 
-static int print_memory(const arguments *given, const request *r, uint64_t bytes, uint64_t buffers) {
+static int dry_run(const request *r) {
     text_buffer t = {0};
+    uint64_t bytes = 0, buffers = 0;
     const dpmf_strategy *strategy = dpmf_mechanism_get(r->mechanism).strategy;
     const int64_t row = r->count * (int64_t)r->number_size;
-    if (option_given(given, OPTION_JSON)) {
+    dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, &r->options, &bytes, &buffers);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    if (option_given(r->given, OPTION_JSON)) {
         json_begin(&t);
         json_text(&t, "family", dpmf_strategy_get(strategy).family);
         json_integer(&t, "steps", dpmf_strategy_get(strategy).steps);
@@ -115,64 +118,34 @@ static int print_memory(const arguments *given, const request *r, uint64_t bytes
         table_integer(&t, "of that, buffers", (int64_t)buffers);
         table_integer(&t, "and a row", row);
     }
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
-}
-
-static int dry_run(const request *r) {
-    uint64_t bytes = 0, buffers = 0;
-    dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, &r->options, &bytes, &buffers);
-    if (status != DPMF_OK) return fail_status(status, NULL);
-    return print_memory(r->given, r, bytes, buffers);
+    return text_finish(&t);
 }
 
 /* ---- the rows ---- */
 
-static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
-    if (option_given(given, OPTION_TESTING_SEED))
-        return dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
-    if (option_given(given, OPTION_KEY_FILE)) return dpmf_key_load(given->text[OPTION_KEY_FILE], 1, key);
-    return dpmf_key_create(key);
-}
-
-/* Shards of one run are the same run; another clip norm, size or precision is another run. */
-static int enter_ledger(const request *r, const uint8_t key[DPMF_KEY_SIZE]) {
-    char binding[128];
-    snprintf(binding, sizeof binding, "noise %" PRId64 " %.17g %s", r->dim, r->given->number[OPTION_CLIP],
-             r->options.exact ? "exact" : format_text(r));
-    return ledger_enter(r->given, r->mechanism, key, binding);
-}
-
-/*
- * Does a signal end the program before the current row is written? The output has whole rows either way. But a state
- * file has recorded the row, and the reader of a pipe would then need --replay to get it: so a row that takes a moment
- * is finished.
- */
-static bool leaves_unfinished(const request *r, uint64_t bytes) {
-    return !r->kept || r->given->text[OPTION_OUT] != NULL || bytes > (uint64_t)1 << 26;
-}
-
-/* Seeks to the first row, which may take the time of those before it. */
-static dpmf_status go_to_first(const request *r, const row_output *out) {
-    if (!end_at_once(rows_left_behind(out))) return DPMF_ERROR_CANCELLED;
-    const dpmf_status status = dpmf_noise_seek(r->noise, r->first);
-    end_later();
-    return status;
-}
-
 static int open_noise(request *r, const row_output *out) {
     uint8_t key[DPMF_KEY_SIZE];
+    char binding[128];
     uint64_t bytes = 0;
     /* All checks come before the key file is made. */
     dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, &r->options, &bytes, NULL);
-    r->unfinished = leaves_unfinished(r, bytes);
-    if (status == DPMF_OK) status = get_key(r->given, key);
+    /*
+     * Does a signal end the program before the current row is written? The output has whole rows either way. But a state
+     * file has recorded the row, and the reader of a pipe would then need --replay to get it: so a row that takes a moment
+     * is finished.
+     */
+    r->unfinished = !r->kept || r->given->text[OPTION_OUT] != NULL || bytes > (uint64_t)1 << 26;
+    if (status == DPMF_OK) status = key_from_options(r->given, key);
     if (status != DPMF_OK) return fail_status(status, NULL);
     status = dpmf_noise_create(r->mechanism, r->dim, r->given->number[OPTION_CLIP], key, &r->options, &r->noise);
-    if (status == DPMF_OK) status = go_to_first(r, out);
+    if (status == DPMF_OK && !end_at_once(rows_left_behind(out))) status = DPMF_ERROR_CANCELLED;
+    if (status == DPMF_OK) status = dpmf_noise_seek(r->noise, r->first); /* may take the time of the rows before it */
+    end_later();
     int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
-    if (code == 0) code = enter_ledger(r, key);
+    /* Shards of one run are the same run; another clip norm, size or precision is another run. */
+    snprintf(binding, sizeof binding, "noise %" PRId64 " %.17g %s", r->dim, r->given->number[OPTION_CLIP],
+             r->options.exact ? "exact" : format_text(r));
+    if (code == 0) code = ledger_enter(r->given, r->mechanism, key, binding);
     dpmf_key_wipe(key);
     return code;
 }
@@ -269,9 +242,7 @@ static int print_done(const request *r) {
     json_text(&t, "digest", dpmf_mechanism_get(r->mechanism).digest);
     json_text(&t, "out", r->given->text[OPTION_OUT]);
     json_end(&t);
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 static int make_rows(request *r) {
@@ -289,22 +260,17 @@ static int make_rows(request *r) {
     return code;
 }
 
-static int run_request(request *r) {
-    int code = load_confirmed(r->given->operand, (int)r->given->count[OPTION_THREADS], &r->mechanism);
-    if (code == 0) code = read_rows(r->given, dpmf_strategy_get(dpmf_mechanism_get(r->mechanism).strategy).steps, r);
-    if (code != 0) return code;
-    if (option_given(r->given, OPTION_DRY_RUN)) return dry_run(r);
-    code = check_calibrated(r->given, r->mechanism);
-    return code != 0 ? code : make_rows(r);
-}
-
 int cmd_noise(const arguments *given) {
     request r = {.given = given};
     int code = check_usage(given);
     if (code == 0) code = ledger_check(given);
     if (code != 0) return code;
     read_options(given, &r);
-    code = run_request(&r);
+    code = load_confirmed(given->operand, (int)given->count[OPTION_THREADS], &r.mechanism);
+    if (code == 0) code = read_rows(given, dpmf_strategy_get(dpmf_mechanism_get(r.mechanism).strategy).steps, &r);
+    const bool dry = option_given(given, OPTION_DRY_RUN);
+    if (code == 0 && !dry) code = check_calibrated(given, r.mechanism);
+    if (code == 0) code = dry ? dry_run(&r) : make_rows(&r);
     free(r.rows);
     dpmf_noise_free(r.noise);
     dpmf_mechanism_free(r.mechanism);

@@ -8,33 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static int optimized_place(const dpmf_family *kind) {
-    return kind->optimized;
-}
-
-static int may_choose(const dpmf_family *kind) {
-    return kind->optimize_chooses;
-}
-
-static int takes_variants(const dpmf_family *kind) {
-    return kind->optimize_variants;
-}
-
-static int takes_constraint(const dpmf_family *kind) {
-    return kind->optimize_constraint;
-}
-
-static int may_share(const dpmf_family *kind) {
-    return kind->optimize_shared_seeds > 0;
-}
 
 /* --buffers: a number, or ratio:X. */
 static int read_buffers(const arguments *given, const dpmf_family *kind, dpmf_optimize_options *how) {
@@ -52,9 +25,11 @@ static int read_buffers(const arguments *given, const dpmf_family *kind, dpmf_op
     if (!buffers && kind->optimize_buffers > 0 && !kind->optimize_chooses)
         return fail(EXIT_USAGE, "--family %s needs --buffers R, the rank", kind->name);
     if (ratio && !kind->optimize_chooses)
-        return fail(EXIT_USAGE, "--buffers %s is for --family %s", text, family_list(may_choose, " and ", list));
+        return fail(EXIT_USAGE, "--buffers %s is for --family %s", text,
+                    FAMILY_LIST_BY(optimize_chooses, " and ", list));
     if (option_given(given, OPTION_SHARED_SEEDS) && kind->optimize_shared_seeds == 0)
-        return fail(EXIT_USAGE, "--shared-seeds is for --family %s", family_list(may_share, " and ", list));
+        return fail(EXIT_USAGE, "--shared-seeds is for --family %s",
+                    FAMILY_LIST_BY(optimize_shared_seeds, " and ", list));
     if (option_given(given, OPTION_SHARED_SEEDS) && ratio)
         return fail(EXIT_USAGE, "--shared-seeds takes a number of --buffers, not %s", text);
     return 0;
@@ -76,9 +51,11 @@ static int read_variant(const arguments *given, const dpmf_family *kind, dpmf_op
         return fail(EXIT_USAGE, "--variant %s: optimize accepts zero, non-negative, corners, sweep and taper:B0",
                     show(text, shown));
     if ((taper || how->sweep) && !kind->optimize_variants)
-        return fail(EXIT_USAGE, "--variant %s is for --family %s", text, family_list(takes_variants, " and ", list));
+        return fail(EXIT_USAGE, "--variant %s is for --family %s", text,
+                    FAMILY_LIST_BY(optimize_variants, " and ", list));
     if (constraint && !kind->optimize_constraint)
-        return fail(EXIT_USAGE, "--variant %s is for --family %s", text, family_list(takes_constraint, " and ", list));
+        return fail(EXIT_USAGE, "--variant %s is for --family %s", text,
+                    FAMILY_LIST_BY(optimize_constraint, " and ", list));
     return 0;
 }
 
@@ -90,7 +67,7 @@ static int check_family_options(const arguments *given, dpmf_optimize_options *h
     const dpmf_family *kind = find_family(name);
     if (kind == NULL || kind->optimized == 0)
         return fail(EXIT_USAGE, "--family %s: %s can be optimized", show(name, shown),
-                    family_list(optimized_place, " and ", list));
+                    FAMILY_LIST_BY(optimized, " and ", list));
     const bool bands = kind->optimize_bands != 0;
     if (bands != option_given(given, OPTION_BANDS))
         return fail(EXIT_USAGE, bands ? "--family %s needs --bands B" : "--family %s takes no --bands", name);
@@ -125,17 +102,6 @@ static int answer_from_bounds(const arguments *given, const problem *p, const dp
         a->found.lower_bound.rms_loss = lower;
     }
     return 0;
-}
-
-static void read_options(const arguments *given, const problem *p, dpmf_optimize_options *how) {
-    how->loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
-    how->bands = given->count[OPTION_BANDS];
-    how->shared_seeds = (int)given->count[OPTION_SHARED_SEEDS];
-    if (option_given(given, OPTION_TOLERANCE)) how->tolerance = given->number[OPTION_TOLERANCE];
-    if (option_is(given, OPTION_NORMALIZE, "after")) how->normalize = DPMF_NORMALIZE_AFTER;
-    if (option_is(given, OPTION_NORMALIZE, "within")) how->normalize = DPMF_NORMALIZE_WITHIN;
-    how->weights = p->weights;
-    how->run = run_with((int)given->count[OPTION_THREADS]);
 }
 
 /* What a mechanism is optimized for, and how. */
@@ -209,7 +175,14 @@ int cmd_optimize(const arguments *given) {
         code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, dpmf_workload_get(p.workload).steps,
                                   &other_participation);
     if (code == 0) {
-        read_options(given, &p, &how);
+        how.loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
+        how.bands = given->count[OPTION_BANDS];
+        how.shared_seeds = (int)given->count[OPTION_SHARED_SEEDS];
+        if (option_given(given, OPTION_TOLERANCE)) how.tolerance = given->number[OPTION_TOLERANCE];
+        if (option_is(given, OPTION_NORMALIZE, "after")) how.normalize = DPMF_NORMALIZE_AFTER;
+        if (option_is(given, OPTION_NORMALIZE, "within")) how.normalize = DPMF_NORMALIZE_WITHIN;
+        how.weights = p.weights;
+        how.run = run_with((int)given->count[OPTION_THREADS]);
         target to = {other_workload == NULL ? p.workload : other_workload,
                      other_participation == NULL ? p.participation : other_participation,
                      other_workload == NULL && other_participation == NULL, &how};

@@ -9,6 +9,7 @@
 #include "train/train.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 typedef struct prediction {
@@ -63,25 +64,13 @@ static void add_json(text_buffer *t, const prediction *p) {
     const int64_t count = dpmf_dataset_count(p->data.test);
     json_begin(t);
     json_integer(t, "examples", count);
-    if (p->labelled)
-        json_double(t, "accuracy", accuracy_of(p));
-    else
-        json_null(t, "accuracy");
+    json_double(t, "accuracy", p->labelled ? accuracy_of(p) : NAN);
     json_open(t, "class", '[');
     for (int64_t i = 0; i < count; i++)
         json_integer(t, NULL, p->label[i]);
     json_close(t, ']');
-    json_open(t, "probability", '[');
-    for (int64_t i = 0; i < count; i++)
-        json_double(t, NULL, p->probability[i]);
-    json_close(t, ']');
+    json_doubles(t, "probability", count, p->probability);
     json_end(t);
-}
-
-static void add_lines(text_buffer *t, const prediction *p) {
-    text_add(t, "class,probability\n");
-    for (int64_t i = 0; i < dpmf_dataset_count(p->data.test); i++)
-        text_add(t, "%d,%.6g\n", (int)p->label[i], p->probability[i]);
 }
 
 /* Writes --out completely or not at all, else standard output. */
@@ -91,8 +80,11 @@ static int print(const arguments *given, const prediction *p) {
     const char *path = given->text[OPTION_OUT];
     if (option_given(given, OPTION_JSON))
         add_json(&t, p);
-    else
-        add_lines(&t, p);
+    else {
+        text_add(&t, "class,probability\n");
+        for (int64_t i = 0; i < dpmf_dataset_count(p->data.test); i++)
+            text_add(&t, "%d,%.6g\n", (int)p->label[i], p->probability[i]);
+    }
     int code = path == NULL || t.failed ? text_print(&t) : rows_open(path, true, &out);
     if (code == 0 && path != NULL) code = rows_write(&out, t.bytes, t.length);
     if (code == 0 && path != NULL) code = rows_finish(&out);

@@ -44,9 +44,7 @@ static int print_range(const arguments *given, const released *r, const char *te
         table_double(&t, "lower", estimate - times * deviation, NULL);
         table_double(&t, "upper", estimate + times * deviation, NULL);
     }
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 static int answer_range(const arguments *given, const released *r) {
@@ -95,13 +93,6 @@ static int fill_series(const arguments *given, const released *r, series *s) {
     return 0;
 }
 
-static void json_values(text_buffer *t, const char *key, int64_t count, const double *values) {
-    json_open(t, key, '[');
-    for (int64_t i = 0; i < count; i++)
-        json_double(t, NULL, values[i]);
-    json_close(t, ']');
-}
-
 static int print_series(const arguments *given, const released *r, const series *s) {
     text_buffer t = {0};
     if (option_given(given, OPTION_JSON)) {
@@ -110,19 +101,17 @@ static int print_series(const arguments *given, const released *r, const series 
         json_double(&t, "level", given->number[OPTION_LEVEL]);
         json_bool(&t, "simultaneous", option_given(given, OPTION_CDF));
         json_bool(&t, "monotone", option_given(given, OPTION_MONOTONE));
-        json_values(&t, "estimate", r->lines, s->estimate);
-        json_values(&t, "deviation", r->lines, r->error);
-        json_values(&t, "lower", r->lines, s->lower);
-        json_values(&t, "upper", r->lines, s->upper);
+        json_doubles(&t, "estimate", r->lines, s->estimate);
+        json_doubles(&t, "deviation", r->lines, r->error);
+        json_doubles(&t, "lower", r->lines, s->lower);
+        json_doubles(&t, "upper", r->lines, s->upper);
         json_end(&t);
     } else {
         text_add(&t, "line estimate lower upper\n");
         for (int64_t i = 0; i < r->lines; i++)
             text_add(&t, "%" PRId64 " %.9g %.9g %.9g\n", i + 1, s->estimate[i], s->lower[i], s->upper[i]);
     }
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 static int answer_all(const arguments *given, const released *r) {

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 const training_team *training_together = NULL;
@@ -19,12 +18,6 @@ const training_team *training_together = NULL;
 /* Where several processes train together, a failure of one ends all of them. */
 static int all(int code) {
     return training_together != NULL ? training_together->all(code) : code;
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 static int check_usage(const arguments *given) {
@@ -47,14 +40,6 @@ static int check_usage(const arguments *given) {
     if (option_is(given, OPTION_OPTIMIZER, "adam") && option_given(given, OPTION_MOMENTUM))
         return fail(EXIT_USAGE, "--momentum belongs to --optimizer sgd");
     return curve_check(given);
-}
-
-dpmf_status training_key(const training *t, uint8_t key[DPMF_KEY_SIZE]) {
-    const arguments *given = t->given;
-    if (option_given(given, OPTION_TESTING_SEED))
-        return dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
-    if (option_given(given, OPTION_KEY_FILE)) return dpmf_key_load(given->text[OPTION_KEY_FILE], 1, key);
-    return dpmf_key_create(key);
 }
 
 /* The state file: the given one, or the one beside the key file; one for each of several processes. */
@@ -123,16 +108,6 @@ static int check_begun(training *t) {
     return 0;
 }
 
-static int get_mechanism(training *t) {
-    return training_together != NULL ? training_together->mechanism(t) : training_mechanism(t);
-}
-
-static int get_key(training *t) {
-    if (training_together != NULL) return training_together->key(t);
-    dpmf_status status = training_key(t, t->key);
-    return status == DPMF_OK ? 0 : fail_status(status, NULL);
-}
-
 /* A state file of another run cannot name the difference; a checkpoint can. */
 static int explain_another(training *t) {
     const char *path = t->given->text[OPTION_CHECKPOINT];
@@ -178,23 +153,20 @@ static int enter_ledger(training *t) {
     return code;
 }
 
-/* Nothing has been written yet. Several processes stop together at their next exchange. */
-static int read_data(training *t) {
-    if (training_together == NULL && !end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled");
-    int code = training_data(t);
-    end_later();
-    return code;
-}
-
 static int prepare_training(training *t) {
     const training_team *team = training_together;
-    int code = all(read_data(t));
-    if (code == 0) code = get_mechanism(t);
+    /* Nothing has been written yet. Several processes stop together at their next exchange. */
+    int code = team == NULL && !end_at_once(NULL) ? fail(EXIT_CANCELLED, "cancelled") : training_data(t);
+    end_later();
+    code = all(code);
+    if (code == 0) code = team != NULL ? team->mechanism(t) : training_mechanism(t);
     if (code != 0) return code;
     code = find_state(t);
     if (code != 0) return code;
     read_options(t);
-    code = get_key(t);
+    dpmf_status status = team != NULL ? DPMF_OK : key_from_options(t->given, t->key);
+    code = status == DPMF_OK ? 0 : fail_status(status, NULL);
+    if (team != NULL) code = team->key(t);
     if (code == 0) code = all(training_sampler(t));
     if (code == 0 && team != NULL) code = team->agree(t);
     if (code == 0) code = all(open_trainer(t));
@@ -221,27 +193,19 @@ static int save_progress(training *t) {
     return code == 0 ? save_checkpoint(t) : code;
 }
 
-static dpmf_status take_step(training *t) {
-    dpmf_status status = dpmf_trainer_next(t->trainer);
-    return training_together != NULL ? training_together->step(status) : status;
-}
-
-static int add_to_curve(training *t) {
-    if (!option_given(t->given, OPTION_PUBLIC_TEST_CURVE)) return 0;
-    const double begun = now();
-    int code = all(curve_point(t));
-    t->seconds -= now() - begun; /* not the time of training */
-    return code;
-}
-
 /* A run that is stopped keeps its results so far. */
 static int run_steps(training *t) {
     const int64_t every = t->given->count[OPTION_EVERY], begun = dpmf_trainer_step(t->trainer);
     dpmf_status status = DPMF_OK;
     int code = 0;
     while (status == DPMF_OK && code == 0 && dpmf_trainer_step(t->trainer) < t->steps) {
-        status = take_step(t);
-        if (status == DPMF_OK) code = add_to_curve(t);
+        status = dpmf_trainer_next(t->trainer);
+        if (training_together != NULL) status = training_together->step(status);
+        if (status == DPMF_OK && option_given(t->given, OPTION_PUBLIC_TEST_CURVE)) {
+            const double evaluated = seconds_now();
+            code = all(curve_point(t));
+            t->seconds -= seconds_now() - evaluated; /* not the time of training */
+        }
         if (status == DPMF_OK && code == 0 && dpmf_trainer_step(t->trainer) % every == 0) code = save_progress(t);
     }
     if (status == DPMF_ERROR_CANCELLED) code = save_progress(t);
@@ -268,9 +232,9 @@ static int write_weights(const training *t) {
 static int train(training *t) {
     int code = prepare_training(t);
     if (code != 0) return code;
-    const double begun = now();
+    const double begun = seconds_now();
     code = run_steps(t);
-    t->seconds += now() - begun;
+    t->seconds += seconds_now() - begun;
     if (code == 0 && training_together != NULL) code = training_together->finish(t);
     if (code != 0) return code;
     if (training_together != NULL && training_together->part != 0) return 0; /* one process prints for all */

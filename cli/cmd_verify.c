@@ -35,21 +35,6 @@ static void add_number(text_buffer *t, double value) {
         text_add(t, "  %-20.15g", value);
 }
 
-static void print_table(text_buffer *t, const dpmf_verification *v) {
-    int64_t counts[3] = {0};
-    text_add(t, "%-8s%-26s  %-20s  %-20s  %s\n", "", "check", "claimed", "found", "how");
-    for (int64_t i = 0; i < dpmf_verification_get(v).count; i++) {
-        const dpmf_check *check = dpmf_verification_check(v, i);
-        text_add(t, "%-8s%-26s", check->ok > 0 ? "ok" : check->ok == 0 ? "FAILED" : "-", check->name);
-        add_number(t, check->claimed);
-        add_number(t, check->found);
-        text_add(t, "  %s\n", check->how);
-        counts[check->ok + 1]++;
-    }
-    text_add(t, "%s: %" PRId64 " agree, %" PRId64 " do not, %" PRId64 " were not checked\n",
-             dpmf_verification_get(v).ok ? "verified" : "FAILED", counts[2], counts[1], counts[0]);
-}
-
 /* ---- a ledger: read again entry by entry, composed, and compared with its budget ---- */
 
 static void print_ledger(text_buffer *t, const arguments *given, const dpmf_ledger *ledger, const dpmf_privacy *found) {
@@ -119,8 +104,20 @@ int cmd_verify(const arguments *given) {
     if (status != DPMF_OK) return fail_status(status, NULL);
     if (option_given(given, OPTION_JSON))
         print_json(&t, verification);
-    else
-        print_table(&t, verification);
+    else {
+        int64_t counts[3] = {0};
+        text_add(&t, "%-8s%-26s  %-20s  %-20s  %s\n", "", "check", "claimed", "found", "how");
+        for (int64_t i = 0; i < dpmf_verification_get(verification).count; i++) {
+            const dpmf_check *check = dpmf_verification_check(verification, i);
+            text_add(&t, "%-8s%-26s", check->ok > 0 ? "ok" : check->ok == 0 ? "FAILED" : "-", check->name);
+            add_number(&t, check->claimed);
+            add_number(&t, check->found);
+            text_add(&t, "  %s\n", check->how);
+            counts[check->ok + 1]++;
+        }
+        text_add(&t, "%s: %" PRId64 " agree, %" PRId64 " do not, %" PRId64 " were not checked\n",
+                 dpmf_verification_get(verification).ok ? "verified" : "FAILED", counts[2], counts[1], counts[0]);
+    }
     int code = text_print(&t);
     if (code == 0 && !dpmf_verification_get(verification).ok) code = EXIT_NEGATIVE;
     text_free(&t);

@@ -19,24 +19,11 @@ const dpmf_family *find_family(const char *name) {
     return NULL;
 }
 
-static int any_family(const dpmf_family *kind) {
-    (void)kind;
-    return 1;
-}
-
-static int has_bands(const dpmf_family *kind) {
-    return kind->bands;
-}
-
-static int takes_nu(const dpmf_family *kind) {
-    return kind->nu;
-}
-
 int check_family(const char *name, const arguments *given) {
     char list[FAMILY_LIST], shown[SHOWN];
     const dpmf_family *kind = find_family(name);
     if (kind == NULL)
-        return fail(EXIT_USAGE, "--family %s: accepted: %s", show(name, shown), family_list(any_family, ", ", list));
+        return fail(EXIT_USAGE, "--family %s: accepted: %s", show(name, shown), family_list(FAMILY_ANY, ", ", list));
     bool parameters = option_given(given, OPTION_PARAMETERS);
     if (!kind->closed_form && kind->parameters == NULL && given->operand == NULL)
         return fail(EXIT_USAGE, "--family %s has parameters: a mechanism FILE or 'dpmf optimize' is required", name);
@@ -44,10 +31,10 @@ int check_family(const char *name, const arguments *given) {
         return fail(EXIT_USAGE, "--family %s has parameters: a mechanism FILE or --parameters FILE is required", name);
     if (parameters && kind->parameters == NULL) return fail(EXIT_USAGE, "--parameters: family %s takes none", name);
     if (option_given(given, OPTION_BANDS) && !kind->bands)
-        return fail(EXIT_USAGE, "--bands: family %s takes none; %s do", name, family_list(has_bands, " and ", list));
+        return fail(EXIT_USAGE, "--bands: family %s takes none; %s do", name, FAMILY_LIST_BY(bands, " and ", list));
     if (option_given(given, OPTION_NU) && (!kind->nu || parameters))
         return fail(EXIT_USAGE, "--nu: only family %s without --parameters takes it",
-                    family_list(takes_nu, " and ", list));
+                    FAMILY_LIST_BY(nu, " and ", list));
     return 0;
 }
 
@@ -95,20 +82,6 @@ static int make_closed_form(const arguments *given, const dpmf_family *kind, con
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
-/* The strategy of one stamp, repeated, and its columns divided by their norms; takes over `block`. */
-static int repeat(dpmf_strategy *block, const strategy_shape *shape, dpmf_strategy **out) {
-    dpmf_strategy *whole = NULL;
-    dpmf_status status = dpmf_strategy_create_stamped(block, shape->stamps, &whole);
-    dpmf_strategy_free(block);
-    if (status == DPMF_OK && shape->normalize) {
-        status = dpmf_strategy_create_normalized(whole, out);
-        dpmf_strategy_free(whole);
-    } else if (status == DPMF_OK) {
-        *out = whole;
-    }
-    return status == DPMF_OK ? 0 : fail_status(status, NULL);
-}
-
 int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload, strategy_shape shape,
                   dpmf_strategy **out) {
     const char *path = option_text(given, OPTION_PARAMETERS);
@@ -123,7 +96,17 @@ int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_wo
         dpmf_strategy_free(block);
         return fail(EXIT_USAGE, "--bands %" PRId64 ": the parameters have %" PRId64, given->count[OPTION_BANDS], found);
     }
-    return repeat(block, &shape, out);
+    /* The strategy of one stamp, repeated, and its columns divided by their norms; takes over `block`. */
+    dpmf_strategy *whole = NULL;
+    dpmf_status status = dpmf_strategy_create_stamped(block, shape.stamps, &whole);
+    dpmf_strategy_free(block);
+    if (status == DPMF_OK && shape.normalize) {
+        status = dpmf_strategy_create_normalized(whole, out);
+        dpmf_strategy_free(whole);
+    } else if (status == DPMF_OK) {
+        *out = whole;
+    }
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
 /* ---- values and help of options ---- */
@@ -170,30 +153,30 @@ const char *format_values(verb_id verb) {
                                 : "f32|f64|npy|text|csv|jsonl|man|bash|zsh";
 }
 
-static int next_place(int (*place)(const dpmf_family *kind), int after) {
+static int place_of(int64_t i, size_t field) {
+    return field == FAMILY_ANY ? 1 : *(const int *)((const char *)dpmf_family_info(i) + field);
+}
+
+static int next_place(size_t field, int after) {
     int next = 0;
     for (int64_t i = 0; dpmf_family_info(i) != NULL; i++) {
-        int at = place(dpmf_family_info(i));
+        int at = place_of(i, field);
         if (at > after && (next == 0 || at < next)) next = at;
     }
     return next;
 }
 
-const char *family_list(int (*place)(const dpmf_family *kind), const char *last, char out[FAMILY_LIST]) {
+const char *family_list(size_t field, const char *last, char out[FAMILY_LIST]) {
     const char *held = NULL; /* a name waits until it is known whether it is the last */
     out[0] = '\0';
-    for (int at = next_place(place, 0); at != 0; at = next_place(place, at))
+    for (int at = next_place(field, 0); at != 0; at = next_place(field, at))
         for (int64_t i = 0; dpmf_family_info(i) != NULL; i++) {
-            if (place(dpmf_family_info(i)) != at) continue;
+            if (place_of(i, field) != at) continue;
             if (held != NULL) append(out, FAMILY_LIST, out[0] == '\0' ? "" : ", ", held);
             held = dpmf_family_info(i)->name;
         }
     if (held != NULL) append(out, FAMILY_LIST, out[0] == '\0' ? "" : last, held);
     return out;
-}
-
-static int is_optimized(const dpmf_family *kind) {
-    return kind->optimized != 0;
 }
 
 const char *family_help(void) {
@@ -207,7 +190,7 @@ const char *family_help(void) {
     }
     append(help, sizeof help,
            ". evaluate: a family with parameters needs --parameters or a FILE. optimize: it can optimize ",
-           family_list(is_optimized, " and ", list));
+           FAMILY_LIST_BY(optimized, " and ", list));
     return help;
 }
 

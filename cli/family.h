@@ -47,11 +47,13 @@ const char *format_values(verb_id verb);
 const char *family_help(void);
 
 /*
- * Names of some families in a sentence: "a, b and c". `place` is the position of each, from 1, or 0 for names that are
- * left out; those in the same place follow the library's table. Returns `out`.
+ * Names of some families in a sentence: "a, b and c". The int member `field` of dpmf_family is the position of each, from
+ * 1, or 0 for names that are left out; those in the same place follow the library's table. Returns `out`.
  */
 enum { FAMILY_LIST = 400 };
-const char *family_list(int (*place)(const dpmf_family *kind), const char *last, char out[FAMILY_LIST]);
+#define FAMILY_LIST_BY(field, last, out) family_list(offsetof(dpmf_family, field), last, out)
+#define FAMILY_ANY ((size_t)-1) /* instead of a member: all of them */
+const char *family_list(size_t field, const char *last, char out[FAMILY_LIST]);
 
 /* The --parameters file: a strategy's own numbers, as JSON or .npy. */
 

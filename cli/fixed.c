@@ -20,25 +20,12 @@ __extension__ typedef unsigned __int128 wide;
 static const wide TEN = 10;
 enum { FRACTION_DIGITS = 19, SHORT_DIGITS = 18, EXPONENT_ENOUGH = 100000 };
 
-static const uint64_t POWER[SHORT_DIGITS + 1] = {1u,
-                                                 10u,
-                                                 100u,
-                                                 1000u,
-                                                 10000u,
-                                                 100000u,
-                                                 1000000u,
-                                                 10000000u,
-                                                 100000000u,
-                                                 1000000000u,
-                                                 10000000000u,
-                                                 100000000000u,
-                                                 1000000000000u,
-                                                 10000000000000u,
-                                                 100000000000000u,
-                                                 1000000000000000u,
-                                                 10000000000000000u,
-                                                 100000000000000000u,
-                                                 1000000000000000000u};
+static uint64_t power_of_ten(int exponent) {
+    uint64_t power = 1;
+    while (exponent-- > 0)
+        power *= 10;
+    return power;
+}
 
 /* ---- reading ---- */
 
@@ -108,7 +95,7 @@ static bool read_short(const char *word, size_t length, int places, fixed limit,
         }
     }
     if (digits < 1 || digits > SHORT_DIGITS) return false;
-    const uint64_t unit = POWER[point < 0 ? 0 : digits - point], whole = value / unit, rest = value % unit;
+    const uint64_t unit = power_of_ten(point < 0 ? 0 : digits - point), whole = value / unit, rest = value % unit;
     wide fraction = (wide)rest << places;
     if (fraction >> 63 == 0)
         fraction = ((uint64_t)fraction + unit / 2) / unit;
@@ -164,7 +151,7 @@ static char *put_digits(char *out, wide x, int least) {
 }
 
 char *fixed_print(char out[FIXED_TEXT], fixed x, int places, int decimals) {
-    const wide size = x < 0 ? -(wide)x : (wide)x, mask = ((wide)1 << places) - 1, unit = POWER[decimals];
+    const wide size = x < 0 ? -(wide)x : (wide)x, mask = ((wide)1 << places) - 1, unit = power_of_ten(decimals);
     wide whole = size >> places;
     wide fraction = (((size & mask) * unit << 1) + ((wide)1 << places)) >> (places + 1);
     if (fraction >= unit) {

@@ -9,6 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+dpmf_status key_from_options(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
+    if (option_given(given, OPTION_TESTING_SEED))
+        return dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
+    if (option_given(given, OPTION_KEY_FILE)) return dpmf_key_load(given->text[OPTION_KEY_FILE], 1, key);
+    return dpmf_key_create(key);
+}
+
 /* E,D */
 static bool read_budget(const char *text, double *epsilon, double *delta) {
     char first[64];
@@ -89,13 +96,6 @@ static int read_times(const arguments *given, composition *c) {
     return 0;
 }
 
-static int load_ledger(part *p) {
-    char shown[SHOWN];
-    if (p->times != 1) return fail(EXIT_USAGE, "--times: %s is a ledger, which counts once", show(p->path, shown));
-    dpmf_status status = dpmf_ledger_load(p->path, &p->entries);
-    return status == DPMF_OK ? 0 : fail_status(status, NULL);
-}
-
 static dpmf_adjacency adjacency_of(const part *p) {
     return p->mechanism != NULL ? dpmf_mechanism_get(p->mechanism).adjacency : dpmf_ledger_get(p->entries).adjacency;
 }
@@ -110,10 +110,17 @@ static int load(const arguments *given, composition *c) {
     if (c->count == 0) return fail(EXIT_USAGE, "--compose needs mechanism FILEs");
     int code = read_times(given, c);
     for (int i = 0; code == 0 && i < c->count; ++i) {
-        c->parts[i].path = given->operands[i];
-        code = ledger_is(given->operands[i])
-                   ? load_ledger(&c->parts[i])
-                   : load_confirmed(given->operands[i], (int)given->count[OPTION_THREADS], &c->parts[i].mechanism);
+        part *p = &c->parts[i];
+        char shown[SHOWN];
+        p->path = given->operands[i];
+        if (!ledger_is(p->path)) {
+            code = load_confirmed(p->path, (int)given->count[OPTION_THREADS], &p->mechanism);
+        } else if (p->times != 1) {
+            code = fail(EXIT_USAGE, "--times: %s is a ledger, which counts once", show(p->path, shown));
+        } else {
+            dpmf_status status = dpmf_ledger_load(p->path, &p->entries);
+            if (status != DPMF_OK) code = fail_status(status, NULL);
+        }
     }
     return code;
 }

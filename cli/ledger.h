@@ -6,6 +6,9 @@
 #include "dpmf.h"
 #include "options/options.h"
 
+/* The key of --testing-seed or --key-file (made if it is missing), or a fresh one. */
+dpmf_status key_from_options(const arguments *given, uint8_t key[DPMF_KEY_SIZE]);
+
 /* Is --budget readable, and given with --ledger? 0, or the exit code after a message. */
 int ledger_check(const arguments *given);
 

@@ -62,22 +62,14 @@ static int fail_line(const reader *r, const char *why) {
 
 /* ---- fields ---- */
 
-/* Valid UTF-8 (no overlong forms, no surrogates), no control characters and no quotes? */
+/* Valid UTF-8, no control characters and no quotes? */
 static bool plain_text(text_span s) {
-    const unsigned char *c = (const unsigned char *)s.start, *end = c + s.length;
-    while (c < end) {
-        unsigned first = *c++, low = 0x80, high = 0xbf;
-        int more = first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : -1;
-        if (more < 0 || first < 0x20 || first == 0x7f || first == '"') return false;
-        if (first == 0xc2) low = 0xa0; /* below: control characters again */
-        if (first == 0xe0) low = 0xa0;
-        if (first == 0xed) high = 0x9f;
-        if (first == 0xf0) low = 0x90;
-        if (first == 0xf4) high = 0x8f;
-        for (; more > 0; more--, low = 0x80, high = 0xbf) {
-            if (c == end || *c < low || *c > high) return false;
-            c++;
-        }
+    size_t length = 0;
+    for (const char *c = s.start, *end = c + s.length; c < end; c += length) {
+        const unsigned char first = (unsigned char)c[0];
+        length = utf8_length(c, end);
+        if (length == 0 || first < 0x20 || first == 0x7f || first == '"') return false;
+        if (first == 0xc2 && (unsigned char)c[1] < 0xa0) return false; /* control characters again */
     }
     return true;
 }
@@ -118,23 +110,16 @@ typedef struct directory {
     int64_t *table, places; /* client + 1, 0: free; a power of 2 */
 } directory;
 
-static uint64_t hash_name(text_span s) {
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
-    for (size_t i = 0; i < s.length; i++)
-        h = (h ^ (unsigned char)s.start[i]) * 1099511628211u;
-    return h ^ h >> 32;
-}
-
-static bool has_name(const participation_log *log, int64_t client, text_span name) {
-    const char *known = log_client(log, client);
-    return memcmp(known, name.start, name.length) == 0 && known[name.length] == '\0';
-}
-
 /* Where the name is, or would be. Reading CLIENT_MAX bytes behind the last name is fine: add_name leaves that room. */
 static int64_t *place_of(const directory *d, text_span name) {
-    for (uint64_t h = hash_name(name);; h++) {
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    for (size_t i = 0; i < name.length; i++)
+        h = (h ^ (unsigned char)name.start[i]) * 1099511628211u;
+    for (h ^= h >> 32;; h++) {
         int64_t *place = &d->table[h & (uint64_t)(d->places - 1)];
-        if (*place == 0 || has_name(d->log, *place - 1, name)) return place;
+        if (*place == 0) return place;
+        const char *known = log_client(d->log, *place - 1);
+        if (memcmp(known, name.start, name.length) == 0 && known[name.length] == '\0') return place;
     }
 }
 
@@ -209,13 +194,6 @@ static int read_line(directory *d, const reader *r, text_span line, int64_t step
     return code;
 }
 
-/* Spreadsheets write one. */
-static void skip_byte_order_mark(text_span *line) {
-    if (line->length < 3 || memcmp(line->start, "\xEF\xBB\xBF", 3) != 0) return;
-    line->start += 3;
-    line->length -= 3;
-}
-
 static int read_lines(directory *d, reader *r, int64_t steps) {
     static const char header[] = "client,round";
     text_span line = {0};
@@ -224,7 +202,8 @@ static int read_lines(directory *d, reader *r, int64_t steps) {
         if (what == GOT_ERROR) return fail(EXIT_UNABLE, "%s: %s", r->path, strerror(errno));
         if (what == GOT_TOO_LONG) return fail(EXIT_UNABLE, "%s: line %" PRId64 " is too long", r->path, r->line + 1);
         if (what == GOT_END) break;
-        if (r->line == 1) skip_byte_order_mark(&line);
+        if (r->line == 1 && line.length >= 3 && memcmp(line.start, "\xEF\xBB\xBF", 3) == 0)
+            line = (text_span){line.start + 3, line.length - 3}; /* the byte order mark of spreadsheets */
         if (r->line % LINES_BETWEEN_LOOKS == 0 && interrupted()) return fail(EXIT_CANCELLED, "cancelled");
         if (r->line > 1) {
             int code = read_line(d, r, line, steps);

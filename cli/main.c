@@ -60,9 +60,7 @@ static void warn(const arguments *given) {
 static int print_version(void) {
     text_buffer t = {0};
     text_add(&t, "dpmf %s\n", dpmf_version());
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 int main(int argc, char **argv) {

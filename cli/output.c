@@ -19,12 +19,6 @@
 
 /* ---- failures -------------------------------------------------------------------------------------------------- */
 
-/* A message may quote anything a user or a file holds: control characters must not break the line or the terminal. */
-static void make_one_line(char *line) {
-    for (char *c = line; *c != '\0'; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-}
-
 static ssize_t write_all(int file, const char *bytes, size_t length) {
     while (length > 0) {
         ssize_t written = write(file, bytes, length);
@@ -43,7 +37,9 @@ int fail(int code, const char *format, ...) {
     va_start(values, format);
     vsnprintf(line + start, sizeof line - start - 1, format, values);
     va_end(values);
-    make_one_line(line);
+    /* A message may quote anything a user or a file holds: control characters must not break the line or the terminal. */
+    for (char *c = line; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
     progress_clear();
     size_t length = strlen(line);
     line[length++] = '\n';
@@ -113,6 +109,17 @@ bool delta_too_large(double delta, int64_t units) {
     return units > 0 && delta * (double)units >= 1.0;
 }
 
+size_t utf8_length(const char *at, const char *end) {
+    const unsigned char *c = (const unsigned char *)at;
+    const size_t length = *c < 0x80 ? 1 : *c >= 0xf0 ? 4 : *c >= 0xe0 ? 3 : 2;
+    if ((*c >= 0x80 && *c < 0xc2) || *c > 0xf4 || (size_t)(end - at) < length) return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((c[i] & 0xc0) != 0x80) return 0;
+    const bool too_long = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90);
+    const bool outside = (c[0] == 0xed && c[1] >= 0xa0) || (c[0] == 0xf4 && c[1] >= 0x90);
+    return too_long || outside ? 0 : length;
+}
+
 double rounded_up(double value) {
     if (!(value > 0.0) || !isfinite(value)) return value;
     const double unit = pow(10.0, floor(log10(value)) - 5.0);
@@ -159,6 +166,12 @@ int text_print(const text_buffer *t) {
     if (write_all(STDOUT_FILENO, t->bytes, t->length) == 0 && close(STDOUT_FILENO) == 0) return EXIT_DONE;
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
     return fail(EXIT_UNABLE, "cannot write to standard output: %s", strerror(errno));
+}
+
+int text_finish(text_buffer *t) {
+    const int code = text_print(t);
+    text_free(t);
+    return code;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */
@@ -208,7 +221,10 @@ void json_end(text_buffer *t) {
 
 void json_text(text_buffer *t, const char *key, const char *value) {
     json_key(t, key);
-    json_string(t, value);
+    if (value != NULL)
+        json_string(t, value);
+    else
+        text_add(t, "null");
 }
 
 void json_integer(text_buffer *t, const char *key, int64_t value) {
@@ -256,6 +272,13 @@ void json_losses(text_buffer *t, const dpmf_evaluation *value) {
     json_double(t, "rms_loss", value->rms_loss);
     json_double(t, "max_loss", value->max_loss);
     json_double(t, "total_squared_loss", value->total_squared_loss);
+}
+
+void json_doubles(text_buffer *t, const char *key, int64_t count, const double *values) {
+    json_open(t, key, '[');
+    for (int64_t i = 0; i < count; i++)
+        json_double(t, NULL, values[i]);
+    json_close(t, ']');
 }
 
 void json_known(text_buffer *t, const char *key, double value) {
@@ -497,28 +520,22 @@ bool wait_readable(int file) {
     return false;
 }
 
-static double seconds(void) {
+double seconds_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /*
- * Seconds between lines in a log: DPMF_PROGRESS, 0 for no lines, 10 without it. It is read once, since every call needs
- * it.
+ * On a terminal a bar that is drawn over, else a line: standard error may be a log. DPMF_PROGRESS has the seconds between
+ * lines, 0 for none, 10 without it; it is read once, since every call needs it.
  */
-static double seconds_between_lines(void) {
-    static double found = -1.0;
-    if (found < 0.0) {
-        const char *text = getenv("DPMF_PROGRESS");
-        if (text == NULL || !read_number(text, &found) || !(found >= 0.0)) found = 10.0;
-    }
-    return found;
-}
-
-/* On a terminal a bar that is drawn over, else a line: standard error may be a log. */
 static bool is_time(bool terminal) {
-    const double now = seconds(), between = terminal ? 0.2 : seconds_between_lines();
+    static double between_lines = -1.0;
+    const char *text = between_lines < 0.0 ? getenv("DPMF_PROGRESS") : NULL;
+    if (between_lines < 0.0 && (text == NULL || !read_number(text, &between_lines) || !(between_lines >= 0.0)))
+        between_lines = 10.0;
+    const double now = seconds_now(), between = terminal ? 0.2 : between_lines;
     if (last_shown < 0.0) last_shown = now; /* nothing is shown for work that ends at once */
     if (between == 0.0 || now - last_shown < between) return false;
     last_shown = now;

@@ -37,6 +37,9 @@ void *allocate(int64_t count, int64_t size);
 enum { SHOWN = 72 };
 const char *show(const char *text, char out[SHOWN]);
 
+/* The length of the character at `at` if it is valid UTF-8 (no overlong forms, no surrogates) before `end`, else 0. */
+size_t utf8_length(const char *at, const char *end);
+
 /* With six digits, not below: for a guarantee that is printed so. */
 double rounded_up(double value);
 
@@ -53,17 +56,19 @@ char *text_room(text_buffer *t, size_t more); /* NULL: no memory; then call text
 void text_used(text_buffer *t, size_t length);
 void text_free(text_buffer *t);
 
-/* Writes it to stdout and returns the exit code: 0, or 1 after a message. */
+/* Writes it to stdout and returns the exit code: 0, or 1 after a message. text_finish frees it too. */
 int text_print(const text_buffer *t);
+int text_finish(text_buffer *t);
 
 /* JSON, in the order of the calls. `key` is NULL inside an array. Infinity is the string "inf", NaN null. */
 void json_begin(text_buffer *t); /* the outer object, with "schema" and "version" */
 void json_end(text_buffer *t);
-void json_open(text_buffer *t, const char *key, char bracket); /* '{' or '[' */
-void json_close(text_buffer *t, char bracket);                 /* '}' or ']' */
-void json_text(text_buffer *t, const char *key, const char *value);
+void json_open(text_buffer *t, const char *key, char bracket);      /* '{' or '[' */
+void json_close(text_buffer *t, char bracket);                      /* '}' or ']' */
+void json_text(text_buffer *t, const char *key, const char *value); /* NULL: null */
 void json_integer(text_buffer *t, const char *key, int64_t value);
 void json_double(text_buffer *t, const char *key, double value);
+void json_doubles(text_buffer *t, const char *key, int64_t count, const double *values);
 void json_known(text_buffer *t, const char *key, double value); /* 0 or less is not known: null */
 void json_count_known(text_buffer *t, const char *key, int64_t value);
 void json_bool(text_buffer *t, const char *key, bool value);
@@ -129,6 +134,9 @@ bool wait_readable(int file);
 
 /* How library calls are to run: `threads` (0: one per processor), progress shown, cancelled by a signal. */
 dpmf_run run_with(int threads);
+
+/* A clock that only goes forward. */
+double seconds_now(void);
 
 /* For loops that are the program's own: part `done` of `what`, in [0, 1]. */
 void progress_show(const char *what, double done);

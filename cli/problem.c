@@ -20,13 +20,25 @@ void problem_free(problem *p) {
     memset(p, 0, sizeof *p);
 }
 
+int load_mechanism(const char *path, dpmf_mechanism **out) {
+    dpmf_status status = dpmf_mechanism_load(path, out);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
+int save_mechanism(const dpmf_mechanism *mechanism, const char *path) {
+    if (path == NULL) return 0;
+    dpmf_status status = dpmf_mechanism_save(mechanism, path);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
+    return status == DPMF_OK ? 0 : fail_status(status, "--out");
+}
+
 int load_confirmed(const char *path, int threads, dpmf_mechanism **out) {
     char shown[SHOWN];
     const dpmf_run run = run_with(threads);
-    dpmf_status status = dpmf_mechanism_load(path, out);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
-    if (status != DPMF_OK) return fail_status(status, NULL);
-    status = dpmf_mechanism_confirm(*out, &run, NULL);
+    int code = load_mechanism(path, out);
+    if (code != 0) return code;
+    dpmf_status status = dpmf_mechanism_confirm(*out, &run, NULL);
     progress_clear();
     if (status != DPMF_ERROR_FORMAT) return status == DPMF_OK ? 0 : fail_status(status, NULL);
     return fail(EXIT_UNABLE, "%s: %s; run 'dpmf verify' for more", show(path, shown), dpmf_last_error());
@@ -122,16 +134,6 @@ static int check_optimize_participation(const arguments *given, int64_t steps) {
     return code;
 }
 
-/* A strategy made from --optimize-workload, or else from `workload`. */
-static int make_strategy_for(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload,
-                             strategy_shape shape, dpmf_strategy **out) {
-    dpmf_workload *source = NULL;
-    int code = make_workload(given, OPTION_OPTIMIZE_WORKLOAD, dpmf_workload_get(workload).steps, &source);
-    if (code == 0) code = make_strategy(given, kind, source != NULL ? source : workload, shape, out);
-    dpmf_workload_free(source);
-    return code;
-}
-
 /* Replaces the strategy by its lower-triangular form. */
 static int make_triangular(const arguments *given, problem *p) {
     dpmf_strategy *triangular = NULL;
@@ -201,21 +203,9 @@ static int contradiction(const arguments *given, option_id id, const char *held)
 
 /*
  * Are two operators the same matrix? They are applied to one vector without structure: different matrices agree on it
- * only by an accident of measure zero, and rounding does not count as a difference.
+ * only by an accident of measure zero, and rounding does not count as a difference. They take `steps` numbers to `rows`.
  */
-typedef dpmf_status (*apply_function)(const void *operator_, const double *x, double *y);
-
-static dpmf_status apply_workload(const void *operator_, const double *x, double *y) {
-    return dpmf_workload_apply(operator_, x, y);
-}
-
-static dpmf_status apply_strategy(const void *operator_, const double *x, double *y) {
-    return dpmf_strategy_apply(operator_, x, y);
-}
-
-/* From `steps` numbers to `rows`. */
-static int compare_operators(apply_function apply, const void *a, const void *b, int64_t steps, int64_t rows,
-                             bool *same) {
+static int compare_operators(bool strategies, const void *a, const void *b, int64_t steps, int64_t rows, bool *same) {
     double *x = allocate(steps + 2 * rows, sizeof *x);
     if (x == NULL) return fail_memory();
     double *y = x + steps, *z = y + rows, largest = 0.0, difference = 0.0;
@@ -223,8 +213,8 @@ static int compare_operators(apply_function apply, const void *a, const void *b,
         double turn = 0.6180339887498949 * (double)(t + 1); /* the golden ratio: fractional parts that never repeat */
         x[t] = 0.5 + (turn - floor(turn));
     }
-    dpmf_status status = apply(a, x, y);
-    if (status == DPMF_OK) status = apply(b, x, z);
+    dpmf_status status = strategies ? dpmf_strategy_apply(a, x, y) : dpmf_workload_apply(a, x, y);
+    if (status == DPMF_OK) status = strategies ? dpmf_strategy_apply(b, x, z) : dpmf_workload_apply(b, x, z);
     for (int64_t t = 0; status == DPMF_OK && t < rows; t++) {
         largest = fmax(largest, fmax(fabs(y[t]), fabs(z[t])));
         difference = fmax(difference, fabs(y[t] - z[t]));
@@ -240,7 +230,7 @@ static int check_workload(const arguments *given, const problem *p) {
     if (!option_given(given, OPTION_WORKLOAD)) return 0;
     int64_t steps = dpmf_workload_get(p->workload).steps;
     int code = make_workload(given, OPTION_WORKLOAD, steps, &asked);
-    if (code == 0) code = compare_operators(apply_workload, asked, p->workload, steps, steps, &same);
+    if (code == 0) code = compare_operators(false, asked, p->workload, steps, steps, &same);
     if (code == 0 && !same) {
         char held[SHOWN];
         const char *words = dpmf_workload_get(p->workload).text;
@@ -284,11 +274,14 @@ static int check_strategy_made(const arguments *given, const problem *p, const d
     int64_t bands = kind->bands ? family_bands(p->strategy) : dpmf_strategy_get(p->strategy).bands;
     strategy_shape held = {bands, dpmf_strategy_get(p->strategy).stamps,
                            dpmf_strategy_get(p->strategy).is_normalized != 0};
-    int code = make_strategy_for(given, kind, p->workload, held, &asked);
+    dpmf_workload *source = NULL; /* of --optimize-workload, else that of the file */
+    int code = make_workload(given, OPTION_OPTIMIZE_WORKLOAD, steps, &source);
+    if (code == 0) code = make_strategy(given, kind, source != NULL ? source : p->workload, held, &asked);
+    dpmf_workload_free(source);
     if (code == 0 && dpmf_strategy_get(asked).rows != rows)
         same = false;
     else if (code == 0)
-        code = compare_operators(apply_strategy, asked, p->strategy, steps, rows, &same);
+        code = compare_operators(true, asked, p->strategy, steps, rows, &same);
     dpmf_strategy_free(asked);
     for (size_t i = 0; code == 0 && !same && i < sizeof makers / sizeof *makers; i++)
         if (option_given(given, makers[i])) return contradiction(given, makers[i], "another strategy");
@@ -355,9 +348,8 @@ static int check_small(const arguments *given, const problem *p) {
 }
 
 int problem_from_file(const arguments *given, problem *out) {
-    dpmf_status status = dpmf_mechanism_load(given->operand, &out->mechanism);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
-    if (status != DPMF_OK) return fail_status(status, NULL);
+    int code = load_mechanism(given->operand, &out->mechanism);
+    if (code != 0) return code;
     out->workload = dpmf_mechanism_get(out->mechanism).workload;
     out->participation = dpmf_mechanism_get(out->mechanism).participation;
     out->strategy = dpmf_mechanism_get(out->mechanism).strategy;
@@ -366,7 +358,7 @@ int problem_from_file(const arguments *given, problem *out) {
     out->sensitivity = dpmf_mechanism_get(out->mechanism).sensitivity_bound;
     out->sampling = dpmf_mechanism_get(out->mechanism).sampling;
     out->made_by = dpmf_mechanism_get(out->mechanism).made_by;
-    int code = check_small(given, out);
+    code = check_small(given, out);
     if (code == 0) code = check_workload(given, out);
     if (code == 0) code = check_participation(given, out);
     if (code == 0) code = check_weights_held(given, out);

@@ -35,6 +35,10 @@ int problem_from_file(const arguments *given, problem *out);
 
 void problem_free(problem *p);
 
+/* Each: 0, or the exit code after a message. Saving to NULL does nothing. */
+int load_mechanism(const char *path, dpmf_mechanism **out);
+int save_mechanism(const dpmf_mechanism *mechanism, const char *path);
+
 /*
  * A guarantee is printed or relied on only if it holds: the sensitivity and epsilon of a file's mechanism are computed
  * again, and a file that claims less is refused. `verify` checks all other claims.

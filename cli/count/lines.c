@@ -83,24 +83,20 @@ static bool is_space(const cutter *c, char letter) {
     return letter == ' ' || (letter == '\t' && c->separator != '\t');
 }
 
-static void cut_quoted(cutter *c, slice *field) {
-    const char *at = ++c->at;
-    while (at < c->end && (*at != '"' || (at + 1 < c->end && at[1] == '"')))
-        at += *at == '"' ? 2 : 1;
-    *field = (slice){c->at, (size_t)(at - c->at)};
-    if (at >= c->end) c->wrong = "a quote is not closed on its line";
-    for (c->at = at + (at < c->end); c->at < c->end && is_space(c, *c->at);)
-        ++c->at;
-    if (c->at < c->end && *c->at != c->separator) c->wrong = "there is text after a closing quote";
-}
-
 /* The next field, without its quotes and the spaces around it; false: no more. */
 static bool cut_field(cutter *c, slice *field) {
     if (!c->more) return false;
     while (c->at < c->end && is_space(c, *c->at))
         ++c->at;
     if (c->at < c->end && *c->at == '"') {
-        cut_quoted(c, field);
+        const char *at = ++c->at;
+        while (at < c->end && (*at != '"' || (at + 1 < c->end && at[1] == '"')))
+            at += *at == '"' ? 2 : 1;
+        *field = (slice){c->at, (size_t)(at - c->at)};
+        if (at >= c->end) c->wrong = "a quote is not closed on its line";
+        for (c->at = at + (at < c->end); c->at < c->end && is_space(c, *c->at);)
+            ++c->at;
+        if (c->at < c->end && *c->at != c->separator) c->wrong = "there is text after a closing quote";
     } else {
         const char *end = memchr(c->at, c->separator, (size_t)(c->end - c->at));
         const char *last = end = end != NULL ? end : c->end;
@@ -138,10 +134,6 @@ static bool is_number_of_column(const char *name, int64_t *out) {
     return strspn(name, "0123456789") == strlen(name) && read_count(name, out) && *out >= 1;
 }
 
-static bool equals(slice field, const char *name) {
-    return strlen(name) == field.length && memcmp(field.start, name, field.length) == 0;
-}
-
 /* A word for a column, and neither a number nor one of those that stand for a missing one. */
 static bool is_title(slice field) {
     static const char *const missing[] = {"nan", "na", "n/a", "null", "none", "nil", "inf", "infinity", "missing", "?"};
@@ -154,7 +146,8 @@ static bool is_title(slice field) {
 /* Field `index` of the first line, wanted as `name` (a name, or its number)? */
 static bool is_wanted(const char *name, int64_t index, slice field) {
     int64_t number = 0;
-    return is_number_of_column(name, &number) ? number == index + 1 : equals(field, name);
+    if (is_number_of_column(name, &number)) return number == index + 1;
+    return strlen(name) == field.length && memcmp(field.start, name, field.length) == 0;
 }
 
 /* What field `index` is: a column, the time, or nothing. */
@@ -181,13 +174,6 @@ static void add_title(line_reader *reader, bool header, int64_t index, slice fie
     else
         text_add(&reader->titles, "column %lld", (long long)index + 1);
     text_add_bytes(&reader->titles, "", 1);
-}
-
-static bool give_titles(line_reader *reader, bool header, const slice *fields, const int64_t *where) {
-    if (reader->time != NULL) add_title(reader, header, where[reader->columns], fields[where[reader->columns]]);
-    for (int64_t i = 0; i < reader->columns; ++i)
-        add_title(reader, header, where[i], fields[where[i]]);
-    return !reader->titles.failed;
 }
 
 /* where[i]: the field of column i, then of the time. False, and why, if one is missing. */
@@ -237,10 +223,14 @@ static int arrange(line_reader *reader, const char *line, size_t length, char wh
     bool titles = true;
     for (int64_t i = 0; i < reader->columns; ++i)
         titles = titles && is_title(fields[where[i]]);
+    const bool header = titles || !names_are_numbers(reader);
     reader->titles.length = 0;
-    if (!give_titles(reader, titles || !names_are_numbers(reader), fields, where)) goto done;
+    if (reader->time != NULL) add_title(reader, header, where[reader->columns], fields[where[reader->columns]]);
+    for (int64_t i = 0; i < reader->columns; ++i)
+        add_title(reader, header, where[i], fields[where[i]]);
+    if (reader->titles.failed) goto done;
     reader->places = count;
-    answer = titles || !names_are_numbers(reader);
+    answer = header;
 done:
     free(fields);
     free(where);
@@ -278,28 +268,6 @@ static bool read_plain(const line_reader *reader, const char *line, size_t lengt
     snprintf(why, WHY, "it has %lld number%s, and %lld must be there (--columns)", (long long)found,
              found == 1 ? "" : "s", (long long)reader->columns);
     return found == reader->columns;
-}
-
-/* UTF-8, so that JSON can hold it: no overlong forms, no surrogates, at most U+10FFFF. */
-static bool is_utf8(slice text) {
-    if (text.length == 0) return true; /* and it may have no memory */
-    const unsigned char *at = (const unsigned char *)text.start, *const end = at + text.length;
-    while (at < end) {
-        const int more = *at < 0x80 ? 0 : *at >= 0xf0 ? 3 : *at >= 0xe0 ? 2 : 1;
-        if (more == 0) {
-            ++at;
-            continue;
-        }
-        if (*at < 0xc2 || *at > 0xf4 || end - at <= more) return false;
-        const unsigned second = at[1];
-        if ((*at == 0xe0 && second < 0xa0) || (*at == 0xed && second > 0x9f) || (*at == 0xf0 && second < 0x90) ||
-            (*at == 0xf4 && second > 0x8f))
-            return false;
-        for (int i = 1; i <= more; ++i)
-            if ((at[i] & 0xc0) != 0x80) return false;
-        at += more + 1;
-    }
-    return true;
 }
 
 /* Doubled quotes become single ones. */
@@ -346,8 +314,12 @@ static bool read_fields(line_reader *reader, const char *line, size_t length, fi
     snprintf(why, WHY, "it has %lld field%s, and a requested column is missing", (long long)index,
              index == 1 ? "" : "s");
     if (found != reader->columns || (reader->time != NULL && time->start == NULL)) return false;
-    snprintf(why, WHY, "its time is not UTF-8");
-    return is_utf8(*time);
+    snprintf(why, WHY, "its time is not UTF-8"); /* which JSON could not hold */
+    for (size_t at = 0, letter = 0; at < time->length; at += letter) {
+        letter = utf8_length(time->start + at, time->start + time->length);
+        if (letter == 0) return false;
+    }
+    return true;
 }
 
 line_kind lines_read(line_reader *reader, const char *line, size_t length, bool first, fixed *row, slice *time,

@@ -21,8 +21,6 @@
 #define BENCH (1u << VERB_BENCH)
 #define HELP (1u << VERB_HELP)
 
-#define MOST_STEPS ((int64_t)1 << 53) /* the library's own limit: every step number is exact in a double */
-
 #define SCHEDULES "cooldown:FRACTION:FLOOR|cosine:FLOOR|warmup:FRACTION|step:EVERY:FACTOR|lr:FILE.npy"
 #define WORKLOADS                                                                                                      \
     "prefix|momentum:BETA|nesterov:BETA|decay:LAMBDA|" SCHEDULES "|mean|window:W|decay-power:P|file:PATH.npy"
@@ -32,14 +30,12 @@ const option_row options[OPTION_TOTAL] = {
                       .kind = KIND_COUNT,
                       .argument = "N",
                       .count_low = 1,
-                      .count_high = MOST_STEPS,
                       .verbs = DESIGN | EVALUATE | OPTIMIZE | TRAIN,
                       .help = "number of steps. evaluate: required unless a FILE gives it"},
     [OPTION_EPOCHS] = {.name = "epochs",
                        .kind = KIND_COUNT,
                        .argument = "K",
                        .count_low = 1,
-                       .count_high = MOST_STEPS,
                        .verbs = DESIGN | TRAIN | ACCOUNT,
                        .help = "passes over the data: how often each example takes part. account: each epoch has a "
                                "fresh random choice, for allocation or independent balls-in-bins"},
@@ -93,7 +89,6 @@ const option_row options[OPTION_TOTAL] = {
                       .kind = KIND_COUNT,
                       .argument = "B",
                       .count_low = 1,
-                      .count_high = MOST_STEPS,
                       .verbs = EVALUATE | OPTIMIZE,
                       .help = "number of diagonals, the main one included: of C, or of its inverse for bisr, or of the "
                               "decoder for lowrank. With --parameters it must agree with the file"},
@@ -131,7 +126,6 @@ const option_row options[OPTION_TOTAL] = {
                        .kind = KIND_COUNT,
                        .argument = "S",
                        .count_low = 1,
-                       .count_high = MOST_STEPS,
                        .preset = "1",
                        .verbs = EVALUATE,
                        .help = "repeat the strategy of N/S steps S times, restarted each time. S divides N; --bands "
@@ -234,7 +228,6 @@ const option_row options[OPTION_TOTAL] = {
                     .verbs = ACCOUNT,
                     .help = "rho of zero-concentrated privacy: gives an upper bound on epsilon for any such mechanism"},
     [OPTION_GAUSSIAN] = {.name = "gaussian",
-                         .kind = KIND_FLAG,
                          .verbs = ACCOUNT,
                          .help = "with --rho: the mechanism is Gaussian, rho = mu^2/2, and epsilon is exact"},
     [OPTION_SAMPLING] =
@@ -260,7 +253,6 @@ const option_row options[OPTION_TOTAL] = {
                              .help = "how often the mechanism is applied; training steps for poisson, block-cyclic, "
                                      "balls-in-bins and min-sep. Default: 1, or the steps of FILE"},
     [OPTION_COMPOSE] = {.name = "compose",
-                        .kind = KIND_FLAG,
                         .verbs = ACCOUNT,
                         .help = "compute the total privacy of all mechanism and ledger FILEs, run on the same data"},
     [OPTION_TIMES] = {.name = "times",
@@ -273,7 +265,6 @@ const option_row options[OPTION_TOTAL] = {
          .kind = KIND_COUNT,
          .argument = "M",
          .count_low = 1,
-         .count_high = MOST_STEPS,
          .verbs = ACCOUNT,
          .help = "with a mechanism FILE: account for the first M steps only, for an end that was fixed before the run. "
                  "If you looked at results or data to decide when to stop, state the epsilon of the whole run"},
@@ -311,7 +302,6 @@ const option_row options[OPTION_TOTAL] = {
          .help = "with sigma, epsilon and delta: find the largest number of compositions, or the largest sampling "
                  "probability, within them. --sampling then needs no probability: poisson or block-cyclic:BANDS"},
     [OPTION_CURVE] = {.name = "curve",
-                      .kind = KIND_FLAG,
                       .verbs = ACCOUNT,
                       .help = "also print epsilon at delta = 1e-1, 1e-2, ..., 1e-15"},
     [OPTION_ENGINE] = {.name = "engine",
@@ -340,7 +330,6 @@ const option_row options[OPTION_TOTAL] = {
                      .kind = KIND_COUNT,
                      .argument = "N",
                      .count_low = 0,
-                     .count_high = MOST_STEPS,
                      .preset = "0",
                      .verbs = ACCOUNT | TRAIN,
                      .help = "account: seed of the monte-carlo simulation. train: seed of the initial weights"},
@@ -386,14 +375,12 @@ const option_row options[OPTION_TOTAL] = {
                           "2M steps, of one pass above 131072 steps from a short search; none: never; force: at any "
                           "size, from a full search, and fail where none is known"},
     [OPTION_PER_STEP] = {.name = "per-step",
-                         .kind = KIND_FLAG,
                          .verbs = EVALUATE | OPTIMIZE,
                          .help = "also print the error of every step"},
     [OPTION_DIM] = {.name = "dim",
                     .kind = KIND_COUNT,
                     .argument = "M",
                     .count_low = 1,
-                    .count_high = MOST_STEPS,
                     .verbs = REPORT | DESIGN | NOISE,
                     .help = "numbers in a whole row: the parameters of the model. design, report: default is 1M"},
     [OPTION_MEMORY] = {.name = "memory",
@@ -419,7 +406,6 @@ const option_row options[OPTION_TOTAL] = {
                          .verbs = DESIGN,
                          .help = "consider only these, joined by commas. Default: every one that applies"},
     [OPTION_MEASURE] = {.name = "measure",
-                        .kind = KIND_FLAG,
                         .verbs = DESIGN,
                         .help =
                             "measure on this machine how long the noise takes, instead of computing it from the cost "
@@ -430,7 +416,6 @@ const option_row options[OPTION_TOTAL] = {
                        .kind = KIND_COUNT,
                        .argument = "O",
                        .count_low = 0,
-                       .count_high = MOST_STEPS,
                        .preset = "0",
                        .verbs = NOISE,
                        .help = "first coordinate of a shard"},
@@ -438,7 +423,6 @@ const option_row options[OPTION_TOTAL] = {
                       .kind = KIND_COUNT,
                       .argument = "C",
                       .count_low = 1,
-                      .count_high = MOST_STEPS,
                       .verbs = NOISE,
                       .help = "coordinates of a shard. Default: all from the offset on"},
     [OPTION_COLUMNS] =
@@ -466,7 +450,6 @@ const option_row options[OPTION_TOTAL] = {
                                   "number is always reported"},
     [OPTION_CLIP_ROWS] =
         {.name = "clip-rows",
-         .kind = KIND_FLAG,
          .verbs = COUNT,
          .help = "each line is the contribution of one privacy unit, and is scaled down to --clip; the number of "
                  "scaled lines is not reported. Without this option a line is a sum over units, and used as it is"},
@@ -499,7 +482,6 @@ const option_row options[OPTION_TOTAL] = {
                            .kind = KIND_COUNT,
                            .argument = "N",
                            .count_low = 1,
-                           .count_high = MOST_STEPS,
                            .verbs = COUNT,
                            .help = "largest number of lines per write of the state file. Default: all that have "
                                    "arrived; no line waits for another"},
@@ -540,16 +522,11 @@ const option_row options[OPTION_TOTAL] = {
                        .preset = "1",
                        .verbs = QUERY | REPORT,
                        .help = "column of sums in the stream, from 1; the step and the time are none"},
-    [OPTION_CDF] = {.name = "cdf",
-                    .kind = KIND_FLAG,
-                    .verbs = QUERY,
-                    .help = "print all totals, with bands that hold together"},
+    [OPTION_CDF] = {.name = "cdf", .verbs = QUERY, .help = "print all totals, with bands that hold together"},
     [OPTION_SMOOTH] = {.name = "smooth",
-                       .kind = KIND_FLAG,
                        .verbs = QUERY,
                        .help = "print the best linear unbiased estimate of all totals, each with its interval"},
     [OPTION_MONOTONE] = {.name = "monotone",
-                         .kind = KIND_FLAG,
                          .verbs = QUERY,
                          .help = "print totals that never decrease and are not negative"},
     [OPTION_KEY_FILE] = {.name = "key-file",
@@ -587,15 +564,12 @@ const option_row options[OPTION_TOTAL] = {
              "default is exact where the mechanism has it; with this option, refused elsewhere. train, design: default "
              "is plain. design: exact needs --dim and prints what it adds to the sensitivity"},
     [OPTION_UNCALIBRATED] = {.name = "uncalibrated",
-                             .kind = KIND_FLAG,
                              .verbs = NOISE | COUNT,
                              .help = "take a mechanism FILE without sigma, with sigma = 1: nothing is promised"},
     [OPTION_REPLAY] = {.name = "replay",
-                       .kind = KIND_FLAG,
                        .verbs = NOISE,
                        .help = "allow rows that were already used, according to the state file: the same bits again"},
     [OPTION_DRY_RUN] = {.name = "dry-run",
-                        .kind = KIND_FLAG,
                         .verbs = NOISE,
                         .help = "print the memory that the stream would take, and make no noise"},
     [OPTION_LEDGER] = {.name = "ledger",
@@ -640,7 +614,6 @@ const option_row options[OPTION_TOTAL] = {
                          .kind = KIND_COUNT,
                          .argument = "N",
                          .count_low = 1,
-                         .count_high = MOST_STEPS,
                          .verbs = TRAIN,
                          .help =
                              "hold out the last N training examples and evaluate on them instead of on the test data, "
@@ -665,7 +638,6 @@ const option_row options[OPTION_TOTAL] = {
                       .kind = KIND_COUNT,
                       .argument = "M",
                       .count_low = 1,
-                      .count_high = MOST_STEPS,
                       .verbs = TRAIN,
                       .help = "examples (users) per batch; under sampling the expected number"},
     [OPTION_OPTIMIZER] = {.name = "optimizer",
@@ -723,7 +695,6 @@ const option_row options[OPTION_TOTAL] = {
                       .kind = KIND_COUNT,
                       .argument = "N",
                       .count_low = 1,
-                      .count_high = MOST_STEPS,
                       .preset = "100",
                       .verbs = TRAIN,
                       .help = "steps between checkpoints"},
@@ -737,7 +708,6 @@ const option_row options[OPTION_TOTAL] = {
              "loss, accuracy). The guarantee does not cover the test data: with this option you declare that they "
              "are public, or that exact figures about them may be published"},
     [OPTION_NOISELESS] = {.name = "noiseless",
-                          .kind = KIND_FLAG,
                           .verbs = TRAIN,
                           .help = "add no noise, and clip only if --clip is given: not private, for comparison"},
     [OPTION_THREADS] = {.name = "threads",
@@ -749,7 +719,6 @@ const option_row options[OPTION_TOTAL] = {
                                  TRAIN | PREDICT | AUDIT,
                         .help = "number of threads. Default: one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
-                     .kind = KIND_FLAG,
                      .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | QUERY |
                               INSPECT | BENCH | TRAIN | PREDICT | AUDIT | REPORT,
                      .help = "print one JSON object instead of a table. noise, count: needs --out. report: the object "
@@ -780,7 +749,6 @@ const option_row options[OPTION_TOTAL] = {
                              "number of canaries; more canaries give a sharper bound. --through train: up to 20000"},
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
-                     .kind = KIND_FLAG,
                      .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | QUERY | NOISE |
                               COUNT | INSPECT | BENCH | HELP | TRAIN | PREDICT | AUDIT,
                      .help = "explain the verb and its options"},

@@ -146,15 +146,15 @@ typedef enum option_kind {
 } option_kind;
 
 typedef struct option_row {
-    const char *name; /* without the dashes */
-    char letter;      /* the one-letter form, 0 if none */
-    option_kind kind;
+    const char *name;                       /* without the dashes */
+    char letter;                            /* the one-letter form, 0 if none */
+    option_kind kind;                       /* omitted for a flag */
     const char *argument;                   /* placeholder in help, NULL for a flag */
     const char *values;                     /* words joined by '|', or NULL; capitals stand for a number or a name */
     const char *(*values_of)(verb_id verb); /* makes them instead; VERB_TOTAL: those of all verbs */
     const char *preset;                     /* the default, NULL if none */
-    int64_t count_low, count_high;
-    const char *word; /* of a count or number: a word that stands for -1, NULL if none */
+    int64_t count_low, count_high;          /* 0: the most steps that the library takes */
+    const char *word;                       /* of a count or number: a word that stands for -1, NULL if none */
     double number_low, number_high;
     unsigned verbs; /* bit 1 << verb_id for each verb that takes it */
     const char *help;
@@ -190,6 +190,7 @@ struct arguments {
 /* The accepted values (NULL: anything) and the help, from the table or made. */
 const char *option_values(const option_row *o, verb_id verb);
 const char *option_help(const option_row *o);
+int64_t option_count_high(const option_row *o);
 
 /* Does this verb take this option? */
 bool option_of_verb(option_id id, verb_id verb);

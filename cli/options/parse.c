@@ -98,6 +98,11 @@ const char *option_help(const option_row *o) {
     return o->help_of != NULL ? o->help_of() : o->help;
 }
 
+/* Every step number is exact in a double: the library's own limit. */
+int64_t option_count_high(const option_row *o) {
+    return o->count_high > 0 ? o->count_high : (int64_t)1 << 53;
+}
+
 static bool is_choice(const option_row *o, verb_id verb, const char *text) {
     const char *list = option_values(o, verb);
     int length;
@@ -121,11 +126,11 @@ static int refuse_range(const option_row *o, const char *text) {
     char shown[SHOWN];
     if (o->kind == KIND_BYTES)
         return fail(EXIT_USAGE, "--%s %s: a number of bytes from %" PRId64 " to %" PRId64 " is accepted (500M, 4GiB)",
-                    o->name, show(text, shown), o->count_low, o->count_high);
+                    o->name, show(text, shown), o->count_low, option_count_high(o));
     if (o->kind == KIND_COUNT)
         return fail(EXIT_USAGE,
                     "--%s %s: a whole number from %" PRId64 " to %" PRId64 " is accepted (1e6, 10k, 2M, 1G are too)",
-                    o->name, show(text, shown), o->count_low, o->count_high);
+                    o->name, show(text, shown), o->count_low, option_count_high(o));
     return fail(EXIT_USAGE, "--%s %s: a number from %g to below %g is accepted", o->name, show(text, shown),
                 o->number_low, o->number_high);
 }
@@ -144,13 +149,11 @@ static int read_value(option_id id, const char *text, arguments *out) {
         if (!is_choice(o, out->verb, text)) return refuse_choice(o, out->verb, text);
         break;
     case KIND_COUNT:
+    case KIND_BYTES:
         out->count[id] = -1;
         if (o->word != NULL && strcmp(text, o->word) == 0) break;
-        if (!read_count(text, &out->count[id]) || out->count[id] < o->count_low || out->count[id] > o->count_high)
-            return refuse_range(o, text);
-        break;
-    case KIND_BYTES:
-        if (!read_bytes(text, &out->count[id]) || out->count[id] < o->count_low || out->count[id] > o->count_high)
+        if (!(o->kind == KIND_BYTES ? read_bytes : read_count)(text, &out->count[id]) ||
+            out->count[id] < o->count_low || out->count[id] > option_count_high(o))
             return refuse_range(o, text);
         break;
     case KIND_NUMBER:

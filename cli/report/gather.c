@@ -158,16 +158,12 @@ static dpmf_status optimum_scale(report *r) {
     return status;
 }
 
-static bool all_positive(const double *weights, int64_t count) {
-    for (int64_t i = 0; weights != NULL && i < count; ++i)
-        if (weights[i] <= 0.0) return false;
-    return true;
-}
-
 static int gather_optimum(report *r) {
     const char *family = optimum_family(r);
     const double *weights = dpmf_mechanism_get(r->mechanism).weights;
-    if (family == NULL || r->per_step == NULL || !all_positive(weights, r->steps)) return 0;
+    if (family == NULL || r->per_step == NULL) return 0;
+    for (int64_t i = 0; weights != NULL && i < r->steps; ++i)
+        if (weights[i] <= 0.0) return 0;
     if (r->best_scale <= 0.0) return 0;
     dpmf_optimize_options how = dpmf_optimize_options_defaults();
     dpmf_optimization result;

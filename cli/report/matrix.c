@@ -40,12 +40,6 @@ typedef struct matrix {
     double *impulse;
 } matrix;
 
-static void matrix_free(matrix *m) {
-    free(m->first);
-    free(m->column);
-    free(m->impulse);
-}
-
 static int matrix_start(report *r, bool inverse, matrix *m) {
     int64_t encoded = dpmf_strategy_get(r->strategy).rows;
     *m = (matrix){.r = r, .inverse = inverse};
@@ -70,16 +64,13 @@ static double shifted(const matrix *m, int64_t i, int64_t j) {
     return i >= j && i / m->block == j / m->block ? m->first[i - j] : 0.0;
 }
 
-static bool may_be_toeplitz(const report *r) {
-    const dpmf_family *kind = find_family(dpmf_strategy_get(r->strategy).family);
-    if (dpmf_strategy_get(r->strategy).is_normalized || dpmf_strategy_get(r->strategy).rows != r->steps) return false;
-    return kind != NULL && kind->toeplitz;
-}
-
 /* Reads column 0, and decides whether it tells the others. */
 static dpmf_status look_at_first(matrix *m) {
+    const dpmf_strategy *s = m->r->strategy;
+    const dpmf_family *kind = find_family(dpmf_strategy_get(s).family);
     dpmf_status status = compute_column(m, 0, m->first);
-    if (status != DPMF_OK || !may_be_toeplitz(m->r)) return status;
+    if (status != DPMF_OK || kind == NULL || !kind->toeplitz) return status;
+    if (dpmf_strategy_get(s).is_normalized || dpmf_strategy_get(s).rows != m->r->steps) return DPMF_OK;
     double largest = 0.0;
     const int64_t middle = m->columns / 2;
     m->block = m->columns / dpmf_strategy_get(m->r->strategy).stamps;
@@ -113,20 +104,18 @@ static int64_t begins(int64_t k, int64_t cells, int64_t count) {
     return (int64_t)((double)count * (double)k / (double)cells + 1e-9);
 }
 
-static void take_column(const matrix *m, const heat *h, int64_t cell) {
-    for (int64_t k = 0; k < h->rows; ++k) {
+/* Reads column j, and keeps in the cells of its block what is larger than before. */
+static dpmf_status take_column(matrix *m, const heat *h, int64_t j, int64_t cell) {
+    dpmf_status status = m->block == 0 ? compute_column(m, j, m->column) : DPMF_OK;
+    for (int64_t i = 0; m->block != 0 && i < m->rows; ++i)
+        m->column[i] = shifted(m, i, j);
+    for (int64_t k = 0; status == DPMF_OK && k < h->rows; ++k) {
         double *kept = h->cells + k * h->columns + cell;
         int64_t end = begins(k + 1, h->rows, m->rows);
         for (int64_t i = begins(k, h->rows, m->rows); i < end; ++i)
             if (fabs(m->column[i]) > fabs(*kept)) *kept = m->column[i];
     }
-}
-
-static dpmf_status read_column(matrix *m, int64_t j) {
-    if (m->block == 0) return compute_column(m, j, m->column);
-    for (int64_t i = 0; i < m->rows; ++i)
-        m->column[i] = shifted(m, i, j);
-    return DPMF_OK;
+    return status;
 }
 
 /* Fills the cells; *read counts the columns looked at. */
@@ -138,9 +127,8 @@ static dpmf_status fill_cells(matrix *m, const heat *h, int64_t *read) {
         int64_t from = begins(k, h->columns, m->columns), width = begins(k + 1, h->columns, m->columns) - from;
         int64_t count = width < a_cell ? width : a_cell;
         for (int64_t i = 0; i < count; ++i, ++*read) {
-            dpmf_status status = read_column(m, from + begins(i, count, width));
+            dpmf_status status = take_column(m, h, from + begins(i, count, width), k);
             if (status != DPMF_OK) return status;
-            take_column(m, h, k);
         }
         double done = (double)(k + 1) / (double)h->columns;
         if (m->r->run.progress(m->r->run.context, m->inverse ? "picture of the inverse" : "picture of C", done) != 0)
@@ -252,7 +240,9 @@ int report_matrices(report *r, text_buffer *t) {
         if (code == 0 && status == DPMF_OK) status = add_cells(&m, t);
         if (code == 0 && status == DPMF_OK) add_columns(&m, t);
         if (code == 0) code = report_without(r, status, inverse ? "The picture of the inverse" : "The picture of C");
-        matrix_free(&m);
+        free(m.first);
+        free(m.column);
+        free(m.impulse);
     }
     json_close(t, ']');
     return code;

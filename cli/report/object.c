@@ -29,10 +29,7 @@ static void add_mechanism(const report *r, text_buffer *t) {
     json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_get(r->mechanism).adjacency));
     json_bool(t, "weights", dpmf_mechanism_get(r->mechanism).weights != NULL);
     json_text(t, "made_by", dpmf_mechanism_get(r->mechanism).made_by);
-    if (r->designed.dim > 0)
-        json_text(t, "designed", designed_words(&r->designed, words));
-    else
-        json_null(t, "designed");
+    json_text(t, "designed", r->designed.dim > 0 ? designed_words(&r->designed, words) : NULL);
     json_text(t, "digest", dpmf_mechanism_get(r->mechanism).digest);
     json_known(t, "sigma", r->sigma);
     json_sensitivity(t, r->held.sensitivity);
@@ -97,10 +94,9 @@ static void add_rival(text_buffer *t, const rival *v) {
     json_count_known(t, "bands", c->bands);
     json_integer(t, "buffers", c->buffers);
     json_bool(t, "normalized", c->normalized != 0);
-    if (!dpmf_sampling_is_none(&c->sampling) && dpmf_sampling_format(&c->sampling, sampling) == DPMF_OK)
-        json_text(t, "sampling", sampling);
-    else
-        json_null(t, "sampling");
+    const bool sampled =
+        !dpmf_sampling_is_none(&c->sampling) && dpmf_sampling_format(&c->sampling, sampling) == DPMF_OK;
+    json_text(t, "sampling", sampled ? sampling : NULL);
     json_bool(t, "this_file", v->own);
     json_bool(t, "best_eligible", v->chosen);
     json_bool(t, "eligible", c->eligible != 0);
@@ -275,7 +271,11 @@ static void add_tuning(const report *r, text_buffer *t, const char *law, const c
     add_part(t, name, found.epsilon, found.kind, theorem);
 }
 
-static void add_runs(const report *r, text_buffer *t) {
+void report_parts(const report *r, text_buffer *t) {
+    json_open(t, "parts", '[');
+    add_first(r, t, r->steps / 4);
+    add_first(r, t, r->steps / 2);
+    add_first(r, t, r->steps / 4 * 3);
     dpmf_ledger *ledger = NULL;
     dpmf_privacy found;
     dpmf_status status = dpmf_ledger_create(dpmf_mechanism_get(r->mechanism).adjacency, &ledger);
@@ -285,14 +285,6 @@ static void add_runs(const report *r, text_buffer *t) {
         add_part(t, "two such runs on the same data", found.epsilon, found.kind,
                  found.total_mu > 0.0 ? "Gaussian privacy adds its squares" : "composition, in the certified engine");
     dpmf_ledger_free(ledger);
-}
-
-void report_parts(const report *r, text_buffer *t) {
-    json_open(t, "parts", '[');
-    add_first(r, t, r->steps / 4);
-    add_first(r, t, r->steps / 2);
-    add_first(r, t, r->steps / 4 * 3);
-    add_runs(r, t);
     add_tuning(r, t, "poisson:10", "the best of 10 runs on average, Poisson's law",
                "Papernot and Steinke 2022, Theorem 6");
     add_tuning(r, t, "negative-binomial:1,0.1", "the best of 10 runs on average, geometric law",

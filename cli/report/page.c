@@ -13,34 +13,31 @@ extern const char report_template[]; /* cmake/embed_page.cmake */
 
 /* ---- text ---- */
 
-/* The length of the UTF-8 character at `c` if it is well formed and printable, else 0. */
-static size_t character(const unsigned char *c) {
-    if (c[0] < 0x80) return c[0] >= 0x20 && c[0] != 0x7f ? 1 : 0;
-    size_t length = c[0] >= 0xf0 ? 4 : c[0] >= 0xe0 ? 3 : 2;
-    if (c[0] < 0xc2 || c[0] > 0xf4) return 0;
-    for (size_t i = 1; i < length; ++i)
-        if ((c[i] & 0xc0) != 0x80) return 0; /* the ending zero too */
-    bool too_long = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90);
-    bool surrogate = c[0] == 0xed && c[1] >= 0xa0, beyond = c[0] == 0xf4 && c[1] >= 0x90;
-    bool control = c[0] == 0xc2 && c[1] < 0xa0;
+/* The length of the character at `at` if it is valid and printable, else 0. */
+static size_t printable(const char *at, const char *end) {
+    const unsigned char *c = (const unsigned char *)at;
+    const size_t length = utf8_length(at, end);
+    if (length == 1) return c[0] >= 0x20 && c[0] != 0x7f ? 1 : 0;
+    if (length == 2) return c[0] == 0xc2 && c[1] < 0xa0 ? 0 : 2; /* control characters again */
     /* Marks that turn the direction of what follows could make a page say something else than its bytes. */
-    bool turning =
-        c[0] == 0xe2 && ((c[1] == 0x80 && ((c[2] >= 0xaa && c[2] <= 0xae) || c[2] == 0x8e || c[2] == 0x8f)) ||
-                         (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
-    return too_long || surrogate || beyond || control || turning ? 0 : length;
+    bool turning = length == 3 && c[0] == 0xe2 &&
+                   ((c[1] == 0x80 && ((c[2] >= 0xaa && c[2] <= 0xae) || c[2] == 0x8e || c[2] == 0x8f)) ||
+                    (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
+    return turning ? 0 : length;
 }
 
 /* `text` with each character of `markup` replaced by its name, and what is not printable UTF-8 by U+FFFD. */
 static void add_safe(text_buffer *t, const char *text, const char *markup, const char *const *names) {
-    for (const unsigned char *c = (const unsigned char *)text; *c != '\0';) {
-        size_t length = character(c);
+    const char *const end = text + strlen(text);
+    for (const char *c = text; c < end;) {
+        size_t length = printable(c, end);
         const char *special = length == 1 ? strchr(markup, *c) : NULL;
         if (special != NULL)
             text_add(t, "%s", names[special - markup]);
         else if (length == 0)
             text_add(t, "\xef\xbf\xbd");
         else
-            text_add_bytes(t, (const char *)c, length);
+            text_add_bytes(t, c, length);
         c += length > 0 ? length : 1;
     }
 }
@@ -207,9 +204,7 @@ int page_print_object(const page *p) {
     add_object(&t, &p->object);
     text_add(&t, "\n");
     progress_clear();
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 void page_free(page *p) {

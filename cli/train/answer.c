@@ -59,13 +59,6 @@ static const char *evaluated_on(const training *t) {
 }
 
 /* NULL: not applicable. */
-static void json_text_or_null(text_buffer *out, const char *key, const char *value) {
-    if (value != NULL)
-        json_text(out, key, value);
-    else
-        json_null(out, key);
-}
-
 static void print_json(const training *t, const guarantee *g, text_buffer *out) {
     const dpmf_mechanism *m = t->mechanism;
     json_begin(out);
@@ -75,10 +68,9 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_known(out, "epsilon", g->known ? g->found.epsilon : 0.0);
     json_known(out, "delta", g->known ? g->found.delta : 0.0);
     if (g->known && delta_too_large(g->found.delta, t->units)) json_bool(out, "delta_below_one_unit", false);
-    json_text_or_null(out, "kind", g->known ? dpmf_kind_name(g->found.kind) : NULL);
+    json_text(out, "kind", g->known ? dpmf_kind_name(g->found.kind) : NULL);
     json_known(out, "sigma", t->how.noiseless ? 0.0 : dpmf_mechanism_get(m).sigma);
-    json_text_or_null(out, "family",
-                      t->how.noiseless ? NULL : dpmf_strategy_get(dpmf_mechanism_get(m).strategy).family);
+    json_text(out, "family", t->how.noiseless ? NULL : dpmf_strategy_get(dpmf_mechanism_get(m).strategy).family);
     json_text(out, "workload", dpmf_workload_get(dpmf_mechanism_get(m).workload).text);
     json_text(out, "model", option_text(t->given, OPTION_MODEL));
     json_integer(out, "dim", t->dim);
@@ -96,11 +88,11 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_integer(out, "resumed_at", t->resumed_at);
     json_double(out, "seconds", t->seconds);
     json_double(out, "seconds_noise", dpmf_trainer_noise_seconds(t->trainer));
-    json_text_or_null(out, "release", t->how.noiseless ? NULL : t->how.exact ? "exact" : "plain");
+    json_text(out, "release", t->how.noiseless ? NULL : t->how.exact ? "exact" : "plain");
     json_bool(out, "private", !t->how.noiseless && !option_given(t->given, OPTION_TESTING_SEED));
-    json_text_or_null(out, "digest", t->how.noiseless ? NULL : dpmf_mechanism_get(m).digest);
-    json_text_or_null(out, "out", t->given->text[OPTION_OUT]);
-    json_text_or_null(out, "test_curve", t->given->text[OPTION_PUBLIC_TEST_CURVE]);
+    json_text(out, "digest", t->how.noiseless ? NULL : dpmf_mechanism_get(m).digest);
+    json_text(out, "out", t->given->text[OPTION_OUT]);
+    json_text(out, "test_curve", t->given->text[OPTION_PUBLIC_TEST_CURVE]);
     json_text(out, "statement", g->statement);
     json_end(out);
 }

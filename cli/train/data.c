@@ -3,6 +3,7 @@
 #include "options/options.h"
 #include "train/train.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,8 +72,11 @@ static int load_csv(const training *t, option_id id, dpmf_dataset **out) {
 }
 
 static int check_usage(const arguments *given) {
+    char shown[SHOWN];
     bool test = option_given(given, OPTION_TEST_DATA), held = option_given(given, OPTION_HOLD_OUT);
     if (!option_given(given, OPTION_DATA)) return fail(EXIT_USAGE, "train needs --data, a directory or a CSV file");
+    if (access(given->text[OPTION_DATA], F_OK) != 0)
+        return fail(EXIT_UNABLE, "--data %s: %s", show(given->text[OPTION_DATA], shown), strerror(errno));
     const bool idx = training_has_directory(given);
     if (idx && (test || option_given(given, OPTION_USER) || option_given(given, OPTION_LABEL)))
         return fail(EXIT_USAGE, "--test-data, --label and --user belong to a CSV file, but --data is a directory");

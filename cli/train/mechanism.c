@@ -149,7 +149,7 @@ int training_workload(training *t) {
 
 /* ---- the mechanism ---- */
 
-static int load_mechanism(training *t, const char *path) {
+static int read_mechanism(training *t, const char *path) {
     int code = load_confirmed(path, (int)t->given->count[OPTION_THREADS], &t->own);
     t->mechanism = t->own;
     return code;
@@ -164,7 +164,7 @@ static int mechanism_from_file(training *t) {
         if (option_given(given, refused[i]))
             return fail(EXIT_USAGE, "--%s is for a design, but the mechanism comes from the FILE",
                         options[refused[i]].name);
-    int code = load_mechanism(t, given->operand);
+    int code = read_mechanism(t, given->operand);
     if (code != 0) return code;
     const int64_t steps = dpmf_strategy_get(dpmf_mechanism_get(t->mechanism).strategy).steps;
     if (option_given(given, OPTION_STEPS) && t->steps != steps)
@@ -299,10 +299,9 @@ static const char *differs_in(const training *t) {
 
 static int earlier_mechanism(training *t, const char *path) {
     char shown[SHOWN];
-    int code = load_mechanism(t, path);
-    if (code != 0) return code;
-    const char *field = differs_in(t);
-    if (field == NULL) return 0;
+    int code = read_mechanism(t, path);
+    const char *field = code == 0 ? differs_in(t) : NULL;
+    if (field == NULL) return code;
     return fail(EXIT_USAGE, "--checkpoint %s: the run in it has another --%s; another run needs another checkpoint",
                 show(t->given->text[OPTION_CHECKPOINT], shown), field);
 }

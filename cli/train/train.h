@@ -40,13 +40,11 @@ int training_mechanism(training *t);   /* designed, or from a file, or from an e
 int training_sampler(training *t);     /* what the mechanism assumes */
 int training_print(const training *t); /* train/answer.c */
 
-/* train/curve.c: may it be asked for; the rows of a run that goes on; one more, where one is due; all of them to the file */
+/* The curve: may it be asked for; the rows of a run that goes on; one more, where one is due; all of them to the file */
 int curve_check(const arguments *given);
 int curve_open(training *t);
 int curve_point(training *t);
 int curve_write(const training *t);
-
-dpmf_status training_key(const training *t, uint8_t key[DPMF_KEY_SIZE]); /* given, read, or fresh (cmd_train.c) */
 
 /*
  * Several processes that train together (cli/mpi): what one of them does otherwise than a process alone. A call marked

@@ -28,10 +28,12 @@ static void check_options(const arguments *given) {
         if (given->text[i] == NULL) continue;
         REQUIRE(option_of_verb((option_id)i, given->verb));
         if (o->kind == KIND_COUNT || o->kind == KIND_BYTES)
-            REQUIRE((given->count[i] >= o->count_low && given->count[i] <= o->count_high) ||
+            REQUIRE((given->count[i] >= o->count_low && given->count[i] <= option_count_high(o)) ||
                     (o->word != NULL && given->count[i] == -1));
         if (o->kind == KIND_NUMBER)
-            REQUIRE(given->number[i] >= o->number_low && (given->number[i] < o->number_high || isinf(o->number_high)));
+            REQUIRE(
+                (given->number[i] >= o->number_low && (given->number[i] < o->number_high || isinf(o->number_high))) ||
+                (o->word != NULL && given->number[i] == -1.0));
         if (o->kind == KIND_TEXT || o->kind == KIND_FILE) REQUIRE(given->text[i][0] != '\0');
     }
     REQUIRE(given->operand_count >= 0 && given->operand_count <= OPERANDS_MAX);
