@@ -30,7 +30,9 @@ typedef struct count {
     int64_t steps, step, resumed_at, batch, batch_most; /* batch: rows that are not released yet */
     bool at_start;                                      /* the next line is the first of its input */
     bool kept, explained;
-    bool going; /* the input is at the position of the state file: what was read may be recorded */
+    count_note before;  /* of the program before this one ... */
+    text_buffer passed; /* ... and the time of its last line */
+    bool going;         /* the input is at the position of the state file: what was read may be recorded */
 } count;
 
 /* ---- batches ---- */
@@ -41,6 +43,8 @@ static void explain(count *c) {
     c->explained = true;
     if (!dpmf_counter_get(c->counter).calibrated)
         fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
+    if (!option_given(c->given, OPTION_RELEASE) && !(dpmf_counter_get(c->counter).grid > 0))
+        fail(0, "plain release: this mechanism has no exact one (--release exact prints the reason)");
     if (option_given(c->given, OPTION_TESTING_SEED))
         fail(0, "not private: anybody can compute the key of a testing seed");
 }
@@ -64,6 +68,20 @@ static int refuse_line(count *c, size_t before, const char *why) {
     return code != 0 ? code : fail(EXIT_UNABLE, "line %" PRId64 ": %s", c->out.note.lines + 1, why);
 }
 
+/* Numbers by their size, other times letter by letter, as those of ISO 8601 are. */
+static bool is_later(slice time, slice than) {
+    char a[64], b[64];
+    double x, y;
+    const size_t both = time.length < than.length ? time.length : than.length;
+    if (time.length < sizeof a && than.length < sizeof b) {
+        snprintf(a, sizeof a, "%.*s", (int)time.length, time.start);
+        snprintf(b, sizeof b, "%.*s", (int)than.length, than.start);
+        if (read_number(a, &x) && read_number(b, &y)) return x > y;
+    }
+    const int order = both > 0 ? memcmp(time.start, than.start, both) : 0;
+    return order > 0 || (order == 0 && time.length > than.length);
+}
+
 /* `before`: where the line begins in the input's buffer. */
 static int take_line(count *c, slice line, size_t before, bool open) {
     char why[WHY];
@@ -74,6 +92,13 @@ static int take_line(count *c, slice line, size_t before, bool open) {
     if (line.length > c->in.longest) return refuse_line(c, before, why);
     const line_kind kind = lines_read(&c->reader, line.start, line.length, c->at_start, c->row, &time, why);
     if (kind == LINE_BAD && (c->bad == BAD_STOP || !c->reader.ready)) return refuse_line(c, before, why);
+    if (kind != LINE_HEADER && time.start != NULL && c->passed.length > 0 &&
+        !is_later(time, (slice){c->passed.bytes, c->passed.length})) {
+        snprintf(why, sizeof why,
+                 "its time is not after that of the last line that was counted: it may have been counted (--input "
+                 "whole compares and skips such lines, --input again counts them)");
+        return refuse_line(c, before, why);
+    }
     c->at_start = false;
     c->out.note.lines++;
     c->out.note.open_line = open;
@@ -90,6 +115,10 @@ static int take_line(count *c, slice line, size_t before, bool open) {
     if (c->format == FORMAT_CSV && c->out.note.header == 0) print_titles(t, &c->reader);
     c->out.note.header = 1;
     print_sums(t, c->format, &c->reader, c->step + 1, time, c->row, dpmf_counter_error(c->counter, c->step));
+    if (time.length > 0) {
+        c->out.time.length = 0;
+        text_add_bytes(&c->out.time, time.start, time.length);
+    }
     c->step++;
     c->batch++;
     return 0;
@@ -136,8 +165,9 @@ static int pass_line_end(count *c) {
 static int resume_input(count *c) {
     slice first, time;
     char why[WHY];
+    c->before = c->out.note;
     c->at_start = true;
-    int code = input_resume(&c->in, c->counter, c->step, &first);
+    int code = input_resume(&c->in, c->counter, c->step, c->out.note.lines, &first);
     if (code == 0 && first.start != NULL) {
         c->at_start = false;
         if (lines_read(&c->reader, first.start, first.length, true, c->row, &time, why) == LINE_BAD && !c->reader.ready)
@@ -148,6 +178,8 @@ static int resume_input(count *c) {
              "resuming after line %" PRId64
              ": the input must begin after it (with --input whole, it begins at its start)",
              c->out.note.lines);
+        if (c->in.rest && c->out.time.length > 0) text_add_bytes(&c->passed, c->out.time.bytes, c->out.time.length);
+        if (c->passed.failed) code = fail_memory();
         c->out.note.open_line = 0;
     }
     free((void *)first.start);
@@ -239,6 +271,7 @@ static int open_counter(count *c) {
 
 static int prepare(count *c) {
     int code = load_confirmed(c->given->operand, 0, &c->mechanism);
+    if (code == 0) code = check_calibrated(c->given, c->mechanism);
     if (code == 0) code = check_sampling(c);
     if (code == 0) code = lines_open(c->given, &c->reader);
     if (code == 0) code = input_open(&c->in, c->given, c->reader.columns);
@@ -263,7 +296,8 @@ static int print_done(const count *c) {
     json_double(&t, "scale", dpmf_counter_get(c->counter).scale);
     json_text(&t, "release", dpmf_counter_get(c->counter).grid > 0 ? "exact" : "plain");
     json_bool(&t, "calibrated", dpmf_counter_get(c->counter).calibrated != 0);
-    json_bool(&t, "private", !option_given(c->given, OPTION_TESTING_SEED));
+    json_bool(&t, "private",
+              dpmf_counter_get(c->counter).calibrated != 0 && !option_given(c->given, OPTION_TESTING_SEED));
     json_text(&t, "out", c->given->text[OPTION_OUT]);
     json_integer(&t, "resumed_at", c->resumed_at);
     json_integer(&t, "lines", c->out.note.lines);
@@ -277,6 +311,10 @@ static int run(count *c) {
     if (code == 0) code = release_open(&c->out, c->counter, c->given->text[OPTION_OUT], c->kept);
     if (code != 0) return code;
     code = count_stream(c);
+    if (!c->in.whole && c->kept && c->step == c->resumed_at) { /* it gave no row: the record of the input stays */
+        c->out.note.lines = c->before.lines;
+        c->out.note.open_line = c->before.open_line;
+    }
     const int closed = release_close(&c->out, code == 0, c->going && c->batch == 0);
     if (code == 0) code = closed;
     return code == 0 && option_given(c->given, OPTION_JSON) ? print_done(c) : code;
@@ -290,6 +328,8 @@ int cmd_count(const arguments *given) {
     read_options(&c);
     code = run(&c);
     text_free(&c.out.text);
+    text_free(&c.out.time);
+    text_free(&c.passed);
     input_close(&c.in);
     lines_close(&c.reader);
     free(c.row);

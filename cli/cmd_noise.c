@@ -236,7 +236,7 @@ static int print_done(const request *r) {
     json_known(&t, "sigma", dpmf_mechanism_get(r->mechanism).sigma);
     json_double(&t, "scale", dpmf_noise_get(r->noise).release.scale);
     json_bool(&t, "calibrated", dpmf_noise_get(r->noise).calibrated != 0);
-    json_bool(&t, "private", !option_given(r->given, OPTION_TESTING_SEED));
+    json_bool(&t, "private", dpmf_noise_get(r->noise).calibrated != 0 && !option_given(r->given, OPTION_TESTING_SEED));
     json_text(&t, "sampling", sampling);
     json_integer(&t, "stream_version", DPMF_STREAM_VERSION);
     json_text(&t, "digest", dpmf_mechanism_get(r->mechanism).digest);
@@ -268,7 +268,9 @@ int cmd_noise(const arguments *given) {
     read_options(given, &r);
     code = load_confirmed(given->operand, (int)given->count[OPTION_THREADS], &r.mechanism);
     if (code == 0) code = read_rows(given, dpmf_strategy_get(dpmf_mechanism_get(r.mechanism).strategy).steps, &r);
-    if (code == 0) code = option_given(given, OPTION_DRY_RUN) ? dry_run(&r) : make_rows(&r);
+    const bool dry = option_given(given, OPTION_DRY_RUN);
+    if (code == 0 && !dry) code = check_calibrated(given, r.mechanism);
+    if (code == 0) code = dry ? dry_run(&r) : make_rows(&r);
     free(r.rows);
     dpmf_noise_free(r.noise);
     dpmf_mechanism_free(r.mechanism);

@@ -152,6 +152,8 @@ typedef struct reader {
     char *line;
     size_t room;
     int64_t column;        /* from 1 */
+    int64_t columns;       /* sums of a line; 0: not known yet */
+    int64_t before;        /* fields before them: the step, the time */
     bool csv;              /* a header was there: the first field is the step */
     int64_t lines, places; /* read; room for */
     double *total, *stated;
@@ -163,49 +165,113 @@ static bool grow(double **array, int64_t places) {
     return more != NULL;
 }
 
-/* The next field, ended with a zero; NULL: no more. What is in quotes is one field. */
-static char *next_field(char **at) {
-    static const char between[] = " \t,\r\n[]{}:";
-    char *start = *at + strspn(*at, between);
+/* The next field of count's text or CSV, ended with a zero; NULL: no more. What is in quotes is one field. */
+static char *next_field(const reader *r, char **at) {
+    const char *between = r->csv ? ",\r\n" : " \t\r\n";
+    char *start = *at + (r->csv ? 0 : strspn(*at, between));
     if (*start == '\0') return NULL;
-    const bool quoted = *start == '"';
-    char *end = quoted ? strchr(start + 1, '"') : start + strcspn(start, between);
-    if (quoted && end != NULL) start++;
-    if (end == NULL) end = start + strlen(start);
+    char *end = start;
+    if (*start == '"') {
+        for (end = ++start; *end != '\0' && (*end != '"' || end[1] == '"');)
+            end += *end == '"' ? 2 : 1;
+        if (*end == '"') *end++ = '\0';
+    }
+    end += strcspn(end, between);
     *at = *end == '\0' ? end : end + 1;
+    if (*end == '\r') *at += strspn(*at, "\n");
     *end = '\0';
     return start;
 }
 
+static int fail_line(const reader *r, const char *why) {
+    char shown[SHOWN];
+    return fail(EXIT_UNABLE, "%s, line %" PRId64 ": %s", show(r->path, shown), r->lines + 1, why);
+}
+
 /*
- * "[step,] [time] v_1 ... v_D deviation", or {"step":..., "sums":[v_1, ..., v_D], "standard_deviation":...}: fields
- * that are not numbers (times, the words of JSON) are skipped, and so are the fields before the sums in CSV and JSON.
+ * A time that is a number looks like a sum, so nothing is guessed: the first row decides only where its fields leave one
+ * meaning, and --columns decides elsewhere. `between`: its sums, and a time or none.
  */
-static int take_line(reader *r) {
-    double number = 0.0, wanted = NAN;
+static int place_columns(reader *r, int64_t between, const char *first) {
+    double number;
+    char shown[SHOWN];
+    const bool word = first != NULL && !read_number(first, &number);
+    r->before = r->csv;
+    if (between < 1) return fail_line(r, "a sum and its standard deviation are needed, as count writes them");
+    if (r->columns == 0 && between > 1 && !word)
+        return fail(EXIT_USAGE,
+                    "%s: a line has %" PRId64
+                    " numbers before its deviation, and the first may be a time: use --columns "
+                    "%" PRId64 " if it is one, --columns %" PRId64 " if all are sums",
+                    show(r->path, shown), between, between - 1, between);
+    if (r->columns == 0) r->columns = between > 1 ? between - 1 : 1;
+    if (between < r->columns || between > r->columns + 1)
+        return fail(EXIT_USAGE,
+                    "--columns %" PRId64 ": %s has %" PRId64
+                    " fields before the deviation: the sums, and a time or none",
+                    r->columns, show(r->path, shown), between);
+    r->before += between - r->columns;
+    return 0;
+}
+
+/* "[step,] [time] v_1 ... v_D deviation": the sum of the requested column, and the deviation. */
+static int read_row(reader *r, double *wanted, double *deviation) {
+    char *at = r->line, *word, *first = NULL, *last = NULL, *sum = NULL;
+    int64_t count = 0;
+    if (r->lines == 0) { /* how many, in a copy */
+        char *copy = strdup(r->line), *from = copy;
+        if (copy == NULL) return fail_memory();
+        for (; (word = next_field(r, &from)) != NULL; ++count)
+            if (count == r->csv) first = word;
+        const int code = place_columns(r, count - r->csv - 1, first);
+        free(copy);
+        if (code != 0) return code;
+        count = 0;
+    }
+    for (; (word = next_field(r, &at)) != NULL; last = word)
+        if (++count == r->before + r->column) sum = word;
+    if (count != r->before + r->columns + 1) return fail_line(r, "it has another number of fields than the first line");
+    if (sum == NULL || !read_number(sum, wanted) || !read_number(last, deviation))
+        return fail_line(r, "the sum or the deviation is not a number");
+    return 0;
+}
+
+/* {"step":..., "sums":[v_1, ..., v_D], "standard_deviation":...}: in a time, count puts a backslash before a quote. */
+static int read_object(reader *r, double *wanted, double *deviation) {
+    static const char sums[] = "\"sums\":[", stated[] = "\"standard_deviation\":";
+    char *at = strstr(r->line, sums), *end = at != NULL ? strchr(at, ']') : NULL;
+    const char *last = end != NULL ? strstr(end, stated) : NULL;
     int64_t found = 0;
-    const bool json = r->line[0] == '{';
-    char shown[SHOWN], *at = r->line, *word = next_field(&at);
-    if (r->lines == 0 && !r->csv && word != NULL && strcmp(word, "step") == 0 && !json) { /* the header of CSV */
+    *wanted = NAN;
+    if (last == NULL) return fail_line(r, "its sums or its standard_deviation are missing");
+    for (char *stop = at += strlen(sums); at < end; at = stop + 1) {
+        const double value = strtod(at, &stop);
+        if (stop == at || (*stop != ',' && *stop != ']')) return fail_line(r, "a sum is not a number");
+        if (++found == r->column) *wanted = value;
+    }
+    *deviation = strtod(last + strlen(stated), NULL);
+    if (r->columns == 0) r->columns = found;
+    return found == r->columns ? 0 : fail_line(r, "it has another number of sums than the first line or --columns");
+}
+
+static int take_line(reader *r) {
+    double wanted = NAN, deviation = 0.0;
+    char shown[SHOWN];
+    if (r->lines == 0 && !r->csv && strncmp(r->line, "step,", 5) == 0) { /* the header of CSV */
         r->csv = true;
         return 0;
     }
-    if (r->csv) word = next_field(&at);
-    for (; word != NULL; word = next_field(&at)) {
-        if (json && strcmp(word, "sums") == 0) found = 0;
-        if (read_number(word, &number) && ++found == r->column) wanted = number;
-    }
-    if (found <= r->column)
-        return fail(EXIT_UNABLE,
-                    "%s, line %" PRId64 ": %" PRId64 " numbers, but column %" PRId64
-                    " and a standard deviation are needed",
-                    show(r->path, shown), r->lines + 1, found, r->column);
+    const int code = r->line[0] == '{' ? read_object(r, &wanted, &deviation) : read_row(r, &wanted, &deviation);
+    if (r->columns > 0 && r->column > r->columns)
+        return fail(EXIT_UNABLE, "--column %" PRId64 ": column %" PRId64 " is not there, %s has %" PRId64, r->column,
+                    r->column, show(r->path, shown), r->columns);
+    if (code != 0) return code;
     if (r->lines == r->places) {
         r->places = 2 * r->places + 1024;
         if (!grow(&r->total, r->places) || !grow(&r->stated, r->places)) return fail_memory();
     }
     r->total[r->lines] = wanted;
-    r->stated[r->lines++] = number;
+    r->stated[r->lines++] = deviation;
     return 0;
 }
 
@@ -257,6 +323,11 @@ static int combine(const arguments *given, reader *from, released *r) {
 
 int released_read(const arguments *given, released *out) {
     reader from = {.path = given->operand, .column = given->count[OPTION_COLUMN]};
+    char shown[SHOWN];
+    if (option_given(given, OPTION_COLUMNS) &&
+        (!read_count(given->text[OPTION_COLUMNS], &from.columns) || from.columns < 1 || from.columns > 1000000))
+        return fail(EXIT_USAGE, "--columns %s: the number of sums on a line is accepted, 1 to 1000000",
+                    show(given->text[OPTION_COLUMNS], shown));
     if (!option_given(given, OPTION_MECHANISM))
         return fail(EXIT_USAGE, "--mechanism is required: the file that the stream was made with");
     int code = load_confirmed(given->text[OPTION_MECHANISM], 0, &out->mechanism);

@@ -32,7 +32,7 @@ int cmd_report(const arguments *given) {
         return fail(EXIT_USAGE, "--out is required: -o PAGE.html, the page to write, or --json for its figures");
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until page_write */
     int code = option_given(given, OPTION_MECHANISM) ? report_stream(given, &p) : report_mechanism(given, &p);
-    if (code == 0 && out) code = page_write(&p, given->text[OPTION_OUT]);
+    if (code == 0 && out) code = page_write(&p, option_is(given, OPTION_OUT, "-") ? NULL : given->text[OPTION_OUT]);
     if (code == 0 && json) code = page_print_object(&p);
     page_free(&p);
     return code;

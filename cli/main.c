@@ -42,6 +42,21 @@ static int try_output_paths(const arguments *given) {
     return 0;
 }
 
+/* Figures that are computed as asked, and protect hardly anybody. */
+static void warn(const arguments *given) {
+    const double epsilon = given->number[OPTION_EPSILON], delta = given->number[OPTION_DELTA];
+    char shown[SHOWN];
+    if (option_given(given, OPTION_EPSILON) && epsilon >= 100.0)
+        fail(0, "--epsilon %s protects nothing in practice: values from 0.1 to 10 are common",
+             show(given->text[OPTION_EPSILON], shown));
+    if (option_given(given, OPTION_DELTA) && delta >= 0.1)
+        fail(
+            0,
+            "--delta %s allows publishing all data of a unit with that probability: use far less than 1 divided by the "
+            "number of units",
+            show(given->text[OPTION_DELTA], shown));
+}
+
 static int print_version(void) {
     text_buffer t = {0};
     text_add(&t, "dpmf %s\n", dpmf_version());
@@ -72,5 +87,7 @@ int main(int argc, char **argv) {
     if (code != 0) return code;
     if (option_given(&given, OPTION_HELP)) return print_verb_help(found);
     code = try_output_paths(&given);
-    return code != 0 ? code : verbs[found].run(&given);
+    if (code == 0) code = verbs[found].run(&given);
+    if (code == 0) warn(&given);
+    return code;
 }

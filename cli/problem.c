@@ -44,6 +44,16 @@ int load_confirmed(const char *path, int threads, dpmf_mechanism **out) {
     return fail(EXIT_UNABLE, "%s: %s; run 'dpmf verify' for more", show(path, shown), dpmf_last_error());
 }
 
+int check_calibrated(const arguments *given, const dpmf_mechanism *mechanism) {
+    char shown[SHOWN];
+    if (dpmf_mechanism_get(mechanism).sigma > 0.0 || option_given(given, OPTION_UNCALIBRATED)) return 0;
+    return fail(
+        EXIT_UNABLE,
+        "%s is not calibrated: it has no sigma, and its noise would promise nothing; 'dpmf calibrate' finds the "
+        "sigma for an (epsilon, delta), --uncalibrated takes sigma = 1",
+        show(given->operand, shown));
+}
+
 /* ---- objects of the options ------------------------------------------------------------------------------------ */
 
 static int fail_option(dpmf_status status, const arguments *given, option_id id) {

@@ -45,6 +45,9 @@ int save_mechanism(const dpmf_mechanism *mechanism, const char *path);
  */
 int load_confirmed(const char *path, int threads, dpmf_mechanism **out);
 
+/* Refuses a mechanism without sigma, whose noise promises nothing, unless --uncalibrated asks for it. */
+int check_calibrated(const arguments *given, const dpmf_mechanism *mechanism);
+
 /* The options' own objects. A NULL result means that the option was neither given nor has a default. */
 int make_workload(const arguments *given, option_id id, int64_t steps, dpmf_workload **out);
 int make_participation(const arguments *given, option_id id, int64_t steps, dpmf_participation **out);

@@ -7,7 +7,7 @@
 One number per line, or with --csv a header and the time beside it. A private running count of it without a planned end,
 and questions on it:
 
-    dpmf evaluate --family unbounded --steps 1e12 -o endless.dpmf
+    dpmf evaluate --family unbounded --steps 1e12 --epsilon 1 --delta 1e-6 -o endless.dpmf
     dpmf count endless.dpmf < hours.txt > hours.out
     dpmf query hours.out --mechanism endless.dpmf --range 745:1416
     dpmf report hours.out --mechanism endless.dpmf --range 1:744,745:1416 -o hours.html

@@ -72,7 +72,8 @@ typedef struct count_note {
     char magic[8];
     int64_t offset; /* in the output file, where that text begins */
     int64_t lines;  /* of input, all that were taken */
-    int32_t to_file, open_line, header, unused;
+    int32_t to_file, open_line, header;
+    int32_t time; /* bytes of the time of the last line, which follow the text; 0: none */
 } count_note;
 
 typedef struct release {
@@ -85,6 +86,7 @@ typedef struct release {
     bool syncing;     /* a thread is at it */
     pthread_t thread;
     text_buffer text; /* a note and the lines that are not released yet */
+    text_buffer time; /* of the last line (--time) */
     count_note note;  /* of the next commit; offset is the end of the output */
 } release;
 
@@ -106,6 +108,8 @@ typedef struct input {
     int file;
     const char *path; /* --follow; NULL: standard input */
     bool follow, whole;
+    bool unknown; /* a pipe without --input: it does not show where it begins */
+    bool rest;    /* --input rest: its lines come after those that were counted */
     char *bytes;
     size_t used, room; /* bytes[taken..used) have not been taken yet */
     size_t taken;
@@ -120,9 +124,9 @@ void input_close(input *in);
 
 /*
  * Bytes 0 to dpmf_counter_input_size again, if the input begins at its start; `first` is then the first line of them, for
- * free(), else NULL.
+ * free(), else NULL. `lines`: those that were counted. A pipe is refused unless --input gives its beginning.
  */
-int input_resume(input *in, dpmf_counter *counter, int64_t step, slice *first);
+int input_resume(input *in, dpmf_counter *counter, int64_t step, int64_t lines, slice *first);
 
 /* More bytes; waits for the first of them. in->ended: there are none. */
 int input_fill(input *in);

@@ -32,7 +32,9 @@ int input_open(input *in, const arguments *given, int64_t columns) {
     in->file = in->follow ? open(in->path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
     if (in->file < 0 || fstat(in->file, &info) != 0) return fail_read(in, errno);
     if (in->follow && S_ISDIR(info.st_mode)) return fail_read(in, EISDIR);
+    in->rest = option_is(given, OPTION_INPUT, "rest");
     in->whole = option_given(given, OPTION_INPUT) ? option_is(given, OPTION_INPUT, "whole") : S_ISREG(info.st_mode);
+    in->unknown = !option_given(given, OPTION_INPUT) && !in->whole;
     in->longest = PIECE + (size_t)columns * LONGEST_NUMBER;
     in->room = in->longest + READ_AHEAD;
     in->bytes = allocate((int64_t)in->room, 1);
@@ -121,11 +123,17 @@ int input_taken(input *in, dpmf_counter *counter) {
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
-int input_resume(input *in, dpmf_counter *counter, int64_t step, slice *first) {
+int input_resume(input *in, dpmf_counter *counter, int64_t step, int64_t lines, slice *first) {
     const int64_t wanted = dpmf_counter_get(counter).input_size;
     int64_t seen = 0;
     *first = (slice){NULL, 0};
     if (step == 0) return 0;
+    if (in->unknown)
+        return fail(EXIT_USAGE,
+                    "%lld lines were counted, and a pipe does not show where it begins: use --input whole if it begins "
+                    "at its start again (what was counted is compared and skipped), --input rest if it begins after "
+                    "line %lld",
+                    (long long)lines, (long long)lines);
     if (!in->whole) {
         dpmf_status status = dpmf_counter_input(counter, DPMF_INPUT_RESTART, NULL, 0);
         return status == DPMF_OK ? 0 : fail_status(status, NULL);

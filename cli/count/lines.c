@@ -195,7 +195,7 @@ static bool find_fields(line_reader *reader, int64_t count, const slice *fields,
     for (int64_t i = 0; i < reader->columns + (reader->time != NULL); ++i) {
         const char *name = i == reader->columns ? reader->time : reader->name != NULL ? reader->name[i] : NULL;
         if (where[i] >= 0) continue;
-        snprintf(why, WHY, "it has %lld fields, but no column %s", (long long)count,
+        snprintf(why, WHY, "it has %lld field%s, but no column %s", (long long)count, count == 1 ? "" : "s",
                  name != NULL ? show(name, shown) : "for each number");
         return false;
     }
@@ -265,8 +265,8 @@ static bool read_plain(const line_reader *reader, const char *line, size_t lengt
         }
         if (found < reader->columns) row[found] = value;
     }
-    snprintf(why, WHY, "it has %lld numbers: %lld are accepted (--columns)", (long long)found,
-             (long long)reader->columns);
+    snprintf(why, WHY, "it has %lld number%s, and %lld must be there (--columns)", (long long)found,
+             found == 1 ? "" : "s", (long long)reader->columns);
     return found == reader->columns;
 }
 
@@ -299,12 +299,20 @@ static bool read_fields(line_reader *reader, const char *line, size_t length, fi
         snprintf(why, WHY, "field %lld: %s", (long long)index + 1, c.wrong);
         return false;
     }
+    if (c.more) { /* a decimal comma or a forgotten quote: its numbers are not where the first line has them */
+        while (cut_field(&c, &field))
+            ++index;
+        snprintf(why, WHY, "it has %lld fields, and the first line has %lld", (long long)index,
+                 (long long)reader->places);
+        return false;
+    }
     if (bad >= 0) {
         snprintf(why, WHY, "field %lld is not a finite decimal number below %.3g in size", (long long)bad + 1,
                  fixed_value(reader->limit, reader->grid));
         return false;
     }
-    snprintf(why, WHY, "it has %lld fields, and a requested column is missing", (long long)index);
+    snprintf(why, WHY, "it has %lld field%s, and a requested column is missing", (long long)index,
+             index == 1 ? "" : "s");
     if (found != reader->columns || (reader->time != NULL && time->start == NULL)) return false;
     snprintf(why, WHY, "its time is not UTF-8"); /* which JSON could not hold */
     for (size_t at = 0, letter = 0; at < time->length; at += letter) {

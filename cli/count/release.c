@@ -135,7 +135,8 @@ static void read_note(release *r, const char **text, size_t *size) {
     }
     memcpy(&r->note, bytes, sizeof r->note);
     *text = bytes + sizeof r->note;
-    *size = (size_t)all - sizeof r->note;
+    *size = (size_t)all - sizeof r->note - (size_t)r->note.time;
+    if (r->note.time > 0) text_add_bytes(&r->time, *text + *size, (size_t)r->note.time);
 }
 
 int release_open(release *r, dpmf_counter *counter, const char *path, bool kept) {
@@ -161,11 +162,16 @@ int release_open(release *r, dpmf_counter *counter, const char *path, bool kept)
 
 /* ---- lines ---- */
 
-/* r->text is the note, for which room is left, and then lines. */
+/* r->text is the note, for which room is left, and then lines; the last time joins them for the state file. */
 static int commit(release *r) {
+    const size_t length = r->text.length;
     if (!r->kept) return 0;
+    r->note.time = (int32_t)r->time.length;
+    if (r->time.length > 0) text_add_bytes(&r->text, r->time.bytes, r->time.length);
+    if (r->text.failed || r->time.failed) return fail_memory();
     memcpy(r->text.bytes, &r->note, sizeof r->note);
     dpmf_status status = dpmf_counter_commit(r->counter, r->text.bytes, (int64_t)r->text.length);
+    r->text.length = length;
     return status == DPMF_OK ? 0 : fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_IO : status, NULL);
 }
 

@@ -430,9 +430,10 @@ const option_row options[OPTION_TOTAL] = {
          .kind = KIND_TEXT,
          .argument = "D|LIST",
          .preset = "1",
-         .verbs = COUNT,
+         .verbs = COUNT | QUERY | REPORT,
          .help = "D numbers per line, separated by spaces, tabs or commas. Or CSV: names of columns, or their numbers "
-                 "from 1, joined by commas (visits,sales; 2,5; a single number with a comma after it: 2,)"},
+                 "from 1, joined by commas (visits,sales; 2,5; a single number with a comma after it: 2,). query, "
+                 "report: the sums on a line of the stream, required where a first number may be a time"},
     [OPTION_TIME] = {.name = "time",
                      .kind = KIND_TEXT,
                      .argument = "COLUMN",
@@ -462,10 +463,11 @@ const option_row options[OPTION_TOTAL] = {
         {.name = "input",
          .kind = KIND_CHOICE,
          .argument = "PART",
-         .values = "whole|rest",
+         .values = "whole|rest|again",
          .verbs = COUNT,
          .help = "with a state file: the input starts from its beginning again (what was counted is compared and "
-                 "skipped), or with the first line that was not counted. Default: whole for files, rest for pipes"},
+                 "skipped), or with the first line that was not counted; with --time, rest refuses lines that are not "
+                 "later than those, and again takes them. Default: whole for files; pipes need it to resume"},
     [OPTION_FORMAT] =
         {.name = "format",
          .kind = KIND_CHOICE,
@@ -512,15 +514,14 @@ const option_row options[OPTION_TOTAL] = {
                       .preset = "0.95",
                       .verbs = QUERY | REPORT,
                       .help = "probability that an interval holds the truth, or that all bands do"},
-    [OPTION_COLUMN] =
-        {.name = "column",
-         .kind = KIND_COUNT,
-         .argument = "J",
-         .count_low = 1,
-         .count_high = 1000000,
-         .preset = "1",
-         .verbs = QUERY | REPORT,
-         .help = "column of the stream, from 1. A time that is a number counts as a column; in JSON lines it does not"},
+    [OPTION_COLUMN] = {.name = "column",
+                       .kind = KIND_COUNT,
+                       .argument = "J",
+                       .count_low = 1,
+                       .count_high = 1000000,
+                       .preset = "1",
+                       .verbs = QUERY | REPORT,
+                       .help = "column of sums in the stream, from 1; the step and the time are none"},
     [OPTION_CDF] = {.name = "cdf", .verbs = QUERY, .help = "print all totals, with bands that hold together"},
     [OPTION_SMOOTH] = {.name = "smooth",
                        .verbs = QUERY,
@@ -562,6 +563,9 @@ const option_row options[OPTION_TOTAL] = {
              "floating point. noise: default is plain; exact rows are float64, whole multiples of the grid. count: "
              "default is exact where the mechanism has it; with this option, refused elsewhere. train, design: default "
              "is plain. design: exact needs --dim and prints what it adds to the sensitivity"},
+    [OPTION_UNCALIBRATED] = {.name = "uncalibrated",
+                             .verbs = NOISE | COUNT,
+                             .help = "take a mechanism FILE without sigma, with sigma = 1: nothing is promised"},
     [OPTION_REPLAY] = {.name = "replay",
                        .verbs = NOISE,
                        .help = "allow rows that were already used, according to the state file: the same bits again"},

@@ -241,6 +241,36 @@ static int read_operand(const char *text, verb_id verb, arguments *out) {
     return 0;
 }
 
+/*
+ * A file called "-" is standard input or output, never a name: secret rows must not appear in a file that their owner does
+ * not expect. "./-" names a file. What is both read and written, or would mix with an answer, is refused.
+ */
+static int read_dashes(verb_id verb, arguments *out) {
+    static const char input[] = "/dev/stdin";
+    const bool plain_out = verb == VERB_NOISE || verb == VERB_COUNT || verb == VERB_PREDICT;
+    for (int i = 0; i < OPTION_TOTAL; i++) {
+        if (options[i].kind != KIND_FILE || out->text[i] == NULL || strcmp(out->text[i], "-") != 0) continue;
+        const bool page = i == OPTION_OUT && verb == VERB_REPORT && out->text[OPTION_JSON] == NULL;
+        if (page) continue; /* cli/report/page.c prints it */
+        if (i == OPTION_OUT && !plain_out)
+            return fail(EXIT_USAGE, "--out -: standard output has the answer: name a file (./- is one called -)");
+        if (i == OPTION_KEY_FILE || i == OPTION_STATE || i == OPTION_LEDGER || i == OPTION_CHECKPOINT ||
+            i == OPTION_PUBLIC_TEST_CURVE)
+            return fail(EXIT_USAGE, "--%s -: a file is accepted, not standard input or output (./- is one called -)",
+                        options[i].name);
+        out->text[i] = i == OPTION_OUT || i == OPTION_FOLLOW ? NULL : input;
+    }
+    for (int i = 0; i < out->operand_count; i++) {
+        if (strcmp(out->operands[i], "-") != 0) continue;
+        if (verb == VERB_COUNT)
+            return fail(EXIT_USAGE,
+                        "-: standard input has the numbers: name the mechanism's file (./- is one called -)");
+        out->operands[i] = input;
+        if (i == 0) out->operand = input;
+    }
+    return 0;
+}
+
 int parse_arguments(int argc, char **argv, int first, verb_id verb, arguments *out) {
     memset(out, 0, sizeof *out);
     out->verb = verb;
@@ -264,6 +294,8 @@ int parse_arguments(int argc, char **argv, int first, verb_id verb, arguments *o
     if (out->operand == NULL && verbs[verb].operands_needed > 0)
         return fail(EXIT_USAGE, "%s needs a %s: dpmf %.*s", verbs[verb].name, verbs[verb].operand,
                     (int)strcspn(verbs[verb].usage, "\n"), verbs[verb].usage);
+    const int dashes = read_dashes(verb, out);
+    if (dashes != 0) return dashes;
     for (int i = 0; i < OPTION_TOTAL; i++) {
         if (out->text[i] != NULL || options[i].preset == NULL) continue;
         int code = read_value((option_id)i, options[i].preset, out);

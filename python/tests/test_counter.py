@@ -105,7 +105,7 @@ class Program(Keyed):
         """One state file: the program counts, the package goes on, and the program after it; the same bits as one."""
         m = dpmf.evaluate("toeplitz", 40, sigma=1.0)
         m.save(self.folder / "m")
-        asked = [PROGRAM, "count", "m", "--columns", "3", "--key-file", "key"]
+        asked = [PROGRAM, "count", "m", "--columns", "3", "--key-file", "key", "--input", "rest"]
 
         def program(first, last):
             text = "".join("%d %d %d\n" % tuple(row) for row in ROWS[first:last])

@@ -248,9 +248,9 @@ dpmf_status base_safetensors_read(const uint8_t *bytes, size_t size, char **text
                          file_what, length, size);
     if (length > HEADER_MAX || length > size - LENGTH_WORD || length % 8 != 0)
         return base_fail(DPMF_ERROR_FORMAT,
-                         "%s: this is no mechanism file (its first bytes announce a header of %" PRIu64
-                         " bytes in a file of %zu; a multiple of 8 up to %d is accepted)",
-                         file_what, length, size, HEADER_MAX);
+                         "%s: this is no mechanism file: it does not begin as design, evaluate, optimize and calibrate "
+                         "write one with -o",
+                         file_what);
     TRY(base_json_parse((const char *)bytes + LENGTH_WORD, (size_t)length, HEADER_DEPTH, file_what, &tree));
     dpmf_status status = read_header(tree, bytes, size, LENGTH_WORD + (size_t)length, text, digest, tensors);
     cJSON_Delete(tree);

@@ -55,7 +55,15 @@ static dpmf_status choose_release(const dpmf_counter *c, const dpmf_mechanism *m
     const double grid = noise_counter_exact_grid(scale);
     const double wider = c->clip + grid * sqrt((double)c->columns);
     const dpmf_status status = dpmf_exact_plan(m, c->columns, wider, grid, &wanted->run, &exact);
-    if (status != DPMF_OK) return status == DPMF_ERROR_UNSUPPORTED && release == DPMF_RELEASE_AUTO ? DPMF_OK : status;
+    const int without = status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_ARGUMENT; /* the grid is too fine */
+    if (without && release == DPMF_RELEASE_AUTO) return DPMF_OK;
+    if (status == DPMF_ERROR_ARGUMENT)
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "exact noise: rows of this mechanism's noise are so much larger than its scale, %.6g, that they "
+            "do not fit the grid of the sums, %.3g",
+            scale, grid);
+    if (status != DPMF_OK) return status;
     wanted->exact = 1;
     wanted->grid = grid;
     *clip = wider;
@@ -74,6 +82,42 @@ static dpmf_status open_noise(dpmf_counter *c, const dpmf_mechanism *mechanism, 
     TRY(dpmf_noise_create(mechanism, c->columns, clip, key, &wanted, &c->noise));
     c->noise->binding.clip = c->clip; /* the state file records the requested clip */
     return DPMF_OK;
+}
+
+/* The largest standard deviation of a row of a workload, without the scale. Past 2^27 steps only the ends are read. */
+static double largest_error(error_lookup *errors, int64_t steps) {
+    const int64_t apart = steps > (int64_t)1 << 27 ? steps - 1 : 1;
+    double most = 0;
+    for (int64_t t = 0; t < steps; t += apart)
+        most = fmax(most, error_lookup_at(errors, t));
+    return most;
+}
+
+/*
+ * Plain noise is a double of 53 bits, but it is added to numbers on the grid in 128 bits: if it were so large that its last
+ * bit is above a step of the grid, the digits below would be those of the data. Up to a standard deviation of 2^50 steps
+ * that needs more than eight deviations. A row of noise is the difference of two running sums: if those are small, so is it.
+ */
+static dpmf_status check_bits(dpmf_counter *c, const dpmf_mechanism *mechanism, const dpmf_run *run) {
+    const double scale = dpmf_noise_get(c->noise).release.scale, most = ldexp(0x1p50, -c->places);
+    dpmf_status status = DPMF_OK;
+    dpmf_workload *rows = NULL;
+    error_lookup *of_rows = NULL;
+    if (dpmf_noise_get(c->noise).grid > 0) return DPMF_OK; /* exact: whole numbers of steps */
+    if (c->total != NULL && 2 * largest_error(c->error, c->steps) * scale <= most) return DPMF_OK;
+    TRY_DONE(dpmf_workload_parse("window:1", c->steps, &rows));
+    TRY_DONE(error_lookup_create(rows, mechanism->strategy, run, &of_rows));
+    const double found = largest_error(of_rows, c->steps) * scale;
+    if (!(found <= most))
+        status =
+            base_fail(DPMF_ERROR_UNSUPPORTED,
+                      "the noise of a row has a standard deviation of %.3g, accepted: up to %.3g, for floating-point "
+                      "noise on the grid of the sums; the last digits of the sums would have no noise",
+                      found, most);
+done:
+    error_lookup_free(of_rows);
+    dpmf_workload_free(rows);
+    return status;
 }
 
 /* H(subkey | bytes): without the key the hash reveals nothing about the bytes. */
@@ -127,6 +171,7 @@ dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns
     }
     TRY_DONE(begin_hash(c));
     TRY_DONE(error_lookup_create(c->workload, mechanism->strategy, &o.run, &c->error));
+    TRY_DONE(check_bits(c, mechanism, &o.run));
     TRY_DONE(open_state(c, &o));
     *out = c;
     c = NULL;
@@ -228,6 +273,7 @@ dpmf_status dpmf_counter_input(dpmf_counter *c, dpmf_input input, const void *by
         return c->input_wanted > 0 && c->input_size == c->input_wanted ? check_digest(c) : DPMF_OK;
     case DPMF_INPUT_RESTART:
         TRY(begin_hash(c));
+        c->recorded = c->input_wanted;
         c->input_wanted = 0;
         return hash_bytes(c, bytes, size);
     }

@@ -33,6 +33,8 @@ struct dpmf_counter {
     int64_t input_size;          /* bytes in it */
     int64_t input_wanted;     /* after resuming: bytes recorded in the state file, until they are given again; then 0 */
     uint8_t input_digest[32]; /* of those */
+    int64_t
+        recorded; /* after DPMF_INPUT_RESTART: bytes in the state file's record, which stays until a row is prepared */
     int64_t note_size, note_room; /* of the last commit */
     const uint8_t *note;          /* in note_memory, or in what was written to the state file last */
     uint8_t *note_memory;

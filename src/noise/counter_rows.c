@@ -200,6 +200,7 @@ dpmf_status dpmf_counter_prepare(dpmf_counter *c, int64_t rows, const dpmf_int12
                          c->input_wanted);
     TRY(noise_check_usable(c->noise));
     TRY(check_rows(c, rows, values));
+    if (rows > 0) c->recorded = 0;
     for (int64_t k = 0; k < rows; k++) {
         dpmf_status status = DPMF_OK;
         if (k % ASKED == ASKED - 1) status = base_progress(&c->noise->run, "counting rows", (double)k / (double)rows);

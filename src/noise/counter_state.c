@@ -108,6 +108,10 @@ dpmf_status noise_counter_write(dpmf_counter *c, const void *note, int64_t note_
     head.size = (int64_t)sizeof head + sums + buffers + note_size + NOISE_MAC;
     if (EVP_MD_CTX_copy_ex(c->scratch, c->input) != 1 || EVP_DigestFinal_ex(c->scratch, head.digest, NULL) != 1)
         return base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256");
+    if (c->recorded > 0) { /* an input that gave no row does not replace the one that did */
+        head.input = c->recorded;
+        memcpy(head.digest, c->input_digest, sizeof head.digest);
+    }
     TRY(noise_journal_slot(c->file, head.size, &at));
     memcpy(at, &head, sizeof head);
     at += sizeof head;

@@ -18,7 +18,7 @@ class Stream(Case):
     def count(self, text, *arguments, out="out", key="key"):
         """Lines from a file, with a state file; (exit code, stderr)."""
         with open(self.write("data", text), "rb") as data:
-            done = subprocess.run([DPMF, "count", self.path("m"), "--key-file", self.path(key), "--out", self.path(out),
+            done = subprocess.run([DPMF, "count", "--uncalibrated", self.path("m"), "--key-file", self.path(key), "--out", self.path(out),
                                    *map(str, arguments)], stdin=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   check=False)
         self.assertEqual(done.stdout, b"")
@@ -33,7 +33,7 @@ class Stream(Case):
 
     def killed_after(self, count):
         """A program that was killed after it had answered `count` lines: their batch is the last of the state file."""
-        with subprocess.Popen([DPMF, "count", self.path("m"), "--key-file", self.path("key"), "--out", self.path("out")],
+        with subprocess.Popen([DPMF, "count", "--uncalibrated", self.path("m"), "--key-file", self.path("key"), "--out", self.path("out")],
                               stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
             child.stdin.write(self.lines(0, count).encode())
             child.stdin.flush()
@@ -79,7 +79,7 @@ class Stream(Case):
 
     def test_two_programs_with_one_state(self):
         """The second one is refused while the first one lives, and both cannot make the file."""
-        with subprocess.Popen([DPMF, "count", self.path("m"), "--key-file", self.path("key"), "--out", self.path("out")],
+        with subprocess.Popen([DPMF, "count", "--uncalibrated", self.path("m"), "--key-file", self.path("key"), "--out", self.path("out")],
                               stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
             child.stdin.write(b"1\n")
             child.stdin.flush()
@@ -94,7 +94,7 @@ class Stream(Case):
 
     def test_two_programs_make_the_state(self):
         """Both began before there was a state file: the one that answers second is refused, and answers nothing."""
-        asked = [DPMF, "count", self.path("m"), "--key-file", self.path("key"), "--out"]
+        asked = [DPMF, "count", "--uncalibrated", self.path("m"), "--key-file", self.path("key"), "--out"]
         self.assertEqual(self.count("", key="key")[0], 0)  # which makes the key
         children = [subprocess.Popen([*asked, self.path(name)], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
                     for name in ("a", "b")]
@@ -173,7 +173,7 @@ class Stream(Case):
         self.ok("evaluate", "--steps", 60, "--family", "identity", "--bound", "none", "-o", self.path("m"))
         self.assertIn("the mechanism has digest", self.count("1\n")[1])
         self.assertIn("a key file serves one run", self.count("1\n")[1])
-        self.refused(1, "noise", self.path("m"), "--dim", 1, "--rows", "0:1", "--key-file", self.path("key"), "-o",
+        self.refused(1, "noise", "--uncalibrated", self.path("m"), "--dim", 1, "--rows", "0:1", "--key-file", self.path("key"), "-o",
                      self.path("rows"), says="the state file")
 
     def test_the_state_lets_nobody_in(self):

@@ -12,7 +12,7 @@ HOSTILE = ["nan", "inf", "1e308", "1e400", "-1e38"]
 
 
 def count(text, *arguments):
-    done = subprocess.run([DPMF, "count", *map(str, arguments)], input=text.encode(), stdout=subprocess.PIPE,
+    done = subprocess.run([DPMF, "count", "--uncalibrated", *map(str, arguments)], input=text.encode(), stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
@@ -80,7 +80,7 @@ class Streams(Case):
         code, out, err = count("1\n", self.path("b"))
         self.assertEqual((code, out), (1, ""))
         self.assertIn("epsilon assumes secret sampling of the data (%s)" % sampling, err)
-        code, _, err = run("noise", self.path("b"), "--dim", 3, "--rows", "0:2", "-o", self.path("rows"))
+        code, _, err = run("noise", "--uncalibrated", self.path("b"), "--dim", 3, "--rows", "0:2", "-o", self.path("rows"))
         self.assertEqual(code, 0)
         self.assertIn("holds only for a run that draws its batches in secret by %s" % sampling, err)
 
@@ -100,8 +100,8 @@ class Files(Case):
             tampered = File(content)
             change(tampered)
             self.write("t", tampered.bytes())
-            for verb in [["noise", self.path("t"), "--dim", 2, "--rows", "0:1", "-o", self.path("rows")],
-                         ["count", self.path("t")], ["report", self.path("t"), "-o", self.path("page.html")],
+            for verb in [["noise", "--uncalibrated", self.path("t"), "--dim", 2, "--rows", "0:1", "-o", self.path("rows")],
+                         ["count", "--uncalibrated", self.path("t")], ["report", self.path("t"), "-o", self.path("page.html")],
                          ["account", self.path("t"), "--delta", "1e-5"]]:
                 self.refused(1, *verb, says=says)
         self.assertEqual(self.left_behind(), ["m", "t"])
@@ -131,7 +131,7 @@ class Files(Case):
         self.write("key", b"k" * 32)
         os.chmod(self.path("key"), 0o600)
         os.chown(self.path("key"), 65534, 65534)
-        asked = ["noise", self.path("m"), "--dim", 2, "--key-file", self.path("key"), "-o", self.path("rows"), "--rows"]
+        asked = ["noise", "--uncalibrated", self.path("m"), "--dim", 2, "--key-file", self.path("key"), "-o", self.path("rows"), "--rows"]
         self.refused(1, *asked, "0:1", says="belongs to user 65534")
         os.chown(self.path("key"), 0, 0)
         self.assertEqual(run(*asked, "0:1")[0], 0)
@@ -142,7 +142,7 @@ class Files(Case):
         """kill -9 while rows are written to a file left them in a hidden temporary file. Now the file has no name until
         it is complete; where a file system cannot do that, the next run that writes to the path removes what is left."""
         self.ok("evaluate", "--steps", 100000, "--family", "identity", "--bound", "none", "-o", self.path("m"))
-        asked = [DPMF, "noise", self.path("m"), "--dim", "100000", "--rows", "0:100000", "-o", self.path("rows")]
+        asked = [DPMF, "noise", "--uncalibrated", self.path("m"), "--dim", "100000", "--rows", "0:100000", "-o", self.path("rows")]
         for wait in (0.2, 0.4):
             child = subprocess.Popen(asked, stderr=subprocess.DEVNULL)
             time.sleep(wait)
@@ -150,13 +150,13 @@ class Files(Case):
             child.wait()
             self.assertEqual(self.left_behind(), ["m"])
         self.write(".rows.dpmf-abcdef", b"rows of a killed run")
-        self.assertEqual(run("noise", self.path("m"), "--dim", 5, "--rows", "0:3", "-o", self.path("rows"))[0], 0)
+        self.assertEqual(run("noise", "--uncalibrated", self.path("m"), "--dim", 5, "--rows", "0:3", "-o", self.path("rows"))[0], 0)
         self.assertEqual(self.left_behind(), ["m", "rows"])
 
     def test_the_same_key_file_twice(self):
         """Two runs with one key file and no --state gave the same noise twice. Now KEYFILE.state is kept by default: a run can continue, the same rows are refused, and the help of --state explains the risk."""
         self.ok("evaluate", "--steps", 20, "--family", "identity", "--bound", "none", "-o", self.path("m"))
-        asked = ["noise", self.path("m"), "--dim", 4, "--key-file", self.path("key"), "--rows"]
+        asked = ["noise", "--uncalibrated", self.path("m"), "--dim", 4, "--key-file", self.path("key"), "--rows"]
         self.assertEqual(run(*asked, "0:10", "-o", self.path("first"))[0], 0)
         self.refused(2, *asked, "0:10", "-o", self.path("again"), says="row 0 has been reserved")
         self.assertEqual(run(*asked, "10:20", "-o", self.path("rest"))[0], 0)

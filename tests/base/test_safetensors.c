@@ -211,7 +211,7 @@ static void test_header_lengths_are_bounded(void **state) {
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         file f = make_raw("{}", 0);
         memcpy(f.bytes, &lengths[i], 8);
-        expect_refused(f, lengths[i] == 0 ? "no object" : lengths[i] == 16 ? "truncated" : "a header of");
+        expect_refused(f, lengths[i] == 0 ? "no object" : lengths[i] == 16 ? "truncated" : "this is no mechanism file");
         free(f.bytes);
     }
 }
@@ -227,7 +227,7 @@ static void test_the_largest_header_is_16_mebibytes(void **state) {
         for (int i = 0; i < 8; i++)
             f.bytes[i] = (uint8_t)(length >> (8 * i));
         memcpy(f.bytes + 8, "{\"__metadata__\":{\"dpmf\":\"{}\",\"sha256\":\"\"}}", 42);
-        expect_refused(f, extra == 0 ? "\"sha256\" is not 64" : "a header of");
+        expect_refused(f, extra == 0 ? "\"sha256\" is not 64" : "this is no mechanism file");
         free(f.bytes);
     }
 }

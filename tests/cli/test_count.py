@@ -13,7 +13,7 @@ OPEN = "dpmf: not private: anybody can compute the key of a testing seed\n"
 
 
 def count(text, *arguments):
-    done = subprocess.run([DPMF, "count", *map(str, arguments)], input=text.encode(), stdout=subprocess.PIPE,
+    done = subprocess.run([DPMF, "count", "--uncalibrated", *map(str, arguments)], input=text.encode(), stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
@@ -36,7 +36,7 @@ class Count(Case):
           for release, format in (("plain", ["--format", "f64"]), ("exact", ["--release", "exact"])):
             file = self.mechanism("--workload", workload)
             errors = self.json("evaluate", file, "--per-step")["per_step_error"]
-            noise = subprocess.run([DPMF, "noise", file, "--dim", "2", "--rows", "0:20", *format,
+            noise = subprocess.run([DPMF, "noise", "--uncalibrated", file, "--dim", "2", "--rows", "0:20", *format,
                                     "--testing-seed", "3", "--clip", "2"], stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL, check=True).stdout
             noise = struct.unpack("<40d", noise)
@@ -52,7 +52,7 @@ class Count(Case):
                     self.near(found[t][2], 2 * errors[t], 1e-5)
 
     def test_answers_come_as_the_rows_do(self):
-        with subprocess.Popen([DPMF, "count", self.mechanism()], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        with subprocess.Popen([DPMF, "count", "--uncalibrated", self.mechanism()], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL) as child:
             for _ in range(5):
                 child.stdin.write(b"1\n")
@@ -94,10 +94,10 @@ class Count(Case):
         file, path = self.mechanism(), self.path("sums")
         code, out, err = count("1\n2\n3\n", file, "--json", "--out", path)
         value = json.loads(out, parse_constant=refuse_constant)
-        self.assertEqual((code, err, value["rows"], value["columns"], value["private"]), (0, NOTE, 3, 1, True))
+        self.assertEqual((code, err, value["rows"], value["columns"], value["private"]), (0, NOTE, 3, 1, False))
         with open(path, encoding="ascii") as lines:
             self.assertEqual(len(lines.readlines()), 3)
-        self.refused(2, "count", file, "--json", says="--out")
+        self.refused(2, "count", "--uncalibrated", file, "--json", says="--out")
         self.assertEqual(count("1\nx\n", file, "--out", self.path("other"))[0], 1)
         self.assertEqual(self.left_behind(), ["m", "sums"])
 
@@ -115,13 +115,13 @@ class Count(Case):
     def test_count_refuses_bad_columns_and_matrices(self):
         file = self.mechanism()
         for value in ["0", "-1", "1.5", "1000001"]:
-            self.refused(2, "count", file, "--columns", value, says="--columns " + value)
+            self.refused(2, "count", "--uncalibrated", file, "--columns", value, says="--columns " + value)
         self.refused(2, "count", says="FILE")
-        self.refused(1, "count", self.path("none"))
+        self.refused(1, "count", "--uncalibrated", self.path("none"))
         matrix = self.write("a.npy", __import__("harness").npy([float(i >= j) for i in range(4) for j in range(4)],
                                                               (4, 4)))
         self.ok("evaluate", "--steps", 4, "--family", "identity", "--workload", "file:" + matrix, "-o", self.path("f"))
-        self.refused(1, "count", self.path("f"), says="matrix")
+        self.refused(1, "count", "--uncalibrated", self.path("f"), says="matrix")
 
 
 if __name__ == "__main__":

@@ -28,14 +28,14 @@ class Resume(Case):
         os.chmod(key, 0o600)
 
     def count(self, data, *arguments, pipe=False):
-        asked = [DPMF, "count", self.path("m"), *map(str, arguments)]
+        asked = [DPMF, "count", "--uncalibrated", self.path("m"), *map(str, arguments)]
         data = data.encode()
         if pipe:
             done = subprocess.run(asked, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         else:
             with open(self.write("data", data), "rb") as file:
                 done = subprocess.run(asked, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-        said = [line for line in done.stderr.decode().splitlines() if "not calibrated" not in line]
+        said = [line for line in done.stderr.decode().splitlines() if "not calibrated" not in line and "plain release" not in line]
         return done.returncode, done.stdout.decode(), said
 
     def kept(self, data, *arguments, pipe=False):
@@ -68,7 +68,8 @@ class Resume(Case):
                         os.remove(self.path(name))
                 cuts = [0] + sorted(numbers.sample(range(1, 40), 4)) + [40]
                 for before, end in zip(cuts, cuts[1:]):
-                    code, _, said = self.kept(text(before, end) if pipe else text(0, end), pipe=pipe)
+                    code, _, said = self.kept(text(before, end) if pipe else text(0, end), *(["--input", "rest"] if pipe else []),
+                                              pipe=pipe)
                     self.assertEqual(code, 0, said)
                     self.assertEqual(self.read(), "".join(expected.splitlines(True)[:end]), (family, pipe))
 
@@ -117,14 +118,14 @@ class Resume(Case):
 
     def test_standard_output_is_told_again_what_may_not_have_arrived(self):
         expected = self.at_once()
-        asked = [DPMF, "count", self.path("m"), "--key-file", self.path("key")]
+        asked = [DPMF, "count", "--uncalibrated", self.path("m"), "--key-file", self.path("key")]
         with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
             child.stdin.write(text(0, 3).encode())
             child.stdin.flush()
             first = [child.stdout.readline().decode() for _ in range(3)]
             child.kill()
         self.assertEqual("".join(first), "".join(expected.splitlines(True)[:3]))
-        code, out, said = self.count(text(3, 40), "--key-file", self.path("key"), pipe=True)
+        code, out, said = self.count(text(3, 40), "--key-file", self.path("key"), "--input", "rest", pipe=True)
         self.assertEqual(code, 0)
         self.assertTrue(expected.endswith(out))
         self.assertLessEqual(len(expected.splitlines()) - 3, len(out.splitlines()))
@@ -145,7 +146,7 @@ class Resume(Case):
         cut = data.index("20,")
         for pieces in ([(data[:cut], False), (data, False)], [(data[:cut], True), ("day,visits\n" + data[cut:], True)]):
             for part, pipe in pieces:
-                code, _, said = self.kept(part, *asked, pipe=pipe)
+                code, _, said = self.kept(part, *asked, *(["--input", "rest"] if pipe else []), pipe=pipe)
                 self.assertEqual(code, 0, said)
             lines = self.read().splitlines()
             self.assertEqual(lines[0], "step,day,visits,standard_deviation")
@@ -161,8 +162,8 @@ class Resume(Case):
 
     def test_a_file_is_followed_until_a_signal(self):
         expected = self.at_once().splitlines(True)
-        asked = [DPMF, "count", self.path("m"), "--key-file", self.path("key"), "--out", self.path("out"), "--follow",
-                 self.write("grows", text(0, 5))]
+        asked = [DPMF, "count", "--uncalibrated", self.path("m"), "--key-file", self.path("key"), "--out", self.path("out"),
+                 "--follow", self.write("grows", text(0, 5))]
         for end, how in [(12, signal.SIGINT), (20, signal.SIGTERM), (30, signal.SIGKILL), (40, signal.SIGTERM)]:
             with subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
                 with open(self.path("grows"), "r+", encoding="ascii") as file:
@@ -181,7 +182,7 @@ class Resume(Case):
             self.assertEqual(self.read(), "".join(expected[:end]))
         with open(self.path("grows"), "w", encoding="ascii") as file:
             file.write("1\n")
-        code, _, said = self.count("", *asked[3:])
+        code, _, said = self.count("", *asked[4:])
         self.assertEqual(code, 1)
         self.assertIn("were counted", said[-1])
 
@@ -189,8 +190,8 @@ class Resume(Case):
         for extra, words in [(["--state", "s"], "--state needs --key-file"), (["--sync-every", 5], "--sync-every needs"),
                              (["--input", "rest"], "--input needs"),
                              (["--key-file", "k", "--testing-seed", 1], "only one of them")]:
-            self.refused(2, "count", self.path("m"), *extra, says=words)
-        self.refused(1, "count", self.path("m"), "--follow", self.path("none"), says="none")
+            self.refused(2, "count", "--uncalibrated", self.path("m"), *extra, says=words)
+        self.refused(1, "count", "--uncalibrated", self.path("m"), "--follow", self.path("none"), says="none")
 
 
 if __name__ == "__main__":

@@ -16,14 +16,14 @@ class Exact(Case):
         return path
 
     def rows(self, file, rows, *options):
-        out = subprocess.run([DPMF, "noise", file, "--dim", "300", "--rows", rows, "--testing-seed", "2", "--release", "exact", *options],
+        out = subprocess.run([DPMF, "noise", "--uncalibrated", file, "--dim", "300", "--rows", rows, "--testing-seed", "2", "--release", "exact", *options],
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
         return struct.unpack("<%dd" % (len(out) // 8), out)
 
     def test_rows_are_on_the_grid_and_the_same_from_any_place(self):
         for family, options in (("identity", ()), ("toeplitz", ()), ("bsr", ("--bands", 3)), ("bisr", ("--bands", 3))):
             file = self.mechanism(family, *options)
-            said = json.loads(run("noise", file, "--dim", 300, "--rows", "0:1", "--testing-seed", 2, "--release", "exact", "--json",
+            said = json.loads(run("noise", "--uncalibrated", file, "--dim", 300, "--rows", "0:1", "--testing-seed", 2, "--release", "exact", "--json",
                                   "--out", self.path("rows"))[1])
             self.assertEqual((said["release"], said["format"]), ("exact", "f64"))
             self.assertGreaterEqual(said["sensitivity"] * 1.0000001, self.json("evaluate", file)["sensitivity"]["value"])
@@ -33,7 +33,7 @@ class Exact(Case):
             self.assertEqual(self.rows(file, "7:8", "--offset", "100", "--count", "50"), whole[2200:2250])
 
     def test_strategies_without_a_square_form_are_refused_by_name(self):
-        code, _, err = run("noise", self.mechanism("tree"), "--dim", 3, "--rows", "0:1", "--release", "exact")
+        code, _, err = run("noise", "--uncalibrated", self.mechanism("tree"), "--dim", 3, "--rows", "0:1", "--release", "exact")
         self.assertNotEqual(code, 0)
         self.assertIn("tree has no exact release", err)
 
@@ -63,7 +63,7 @@ class Exact(Case):
 
     def test_counts_say_whether_they_are_exact(self):
         for options, release in (((), "exact"), (("--release", "plain"), "plain")):
-            out = subprocess.run([DPMF, "count", self.mechanism(), "--testing-seed", "1", "--json", "--out",
+            out = subprocess.run([DPMF, "count", "--uncalibrated", self.mechanism(), "--testing-seed", "1", "--json", "--out",
                                   self.path("sums"), *options], input=b"1\n2\n", stdout=subprocess.PIPE,
                                  stderr=subprocess.DEVNULL, check=True).stdout
             self.assertIn(b'"release":"%s"' % release.encode(), out)

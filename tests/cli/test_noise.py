@@ -19,7 +19,7 @@ STEPS, DIM = 10, 7
 def noise(*arguments, **options):
     """(exit code, stdout as bytes, stderr as text)"""
     options.setdefault("stdout", subprocess.PIPE)
-    done = subprocess.run([DPMF, "noise", *map(str, arguments)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    done = subprocess.run([DPMF, "noise", "--uncalibrated", *map(str, arguments)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                           **options)
     return done.returncode, done.stdout, done.stderr.decode()
 
@@ -36,7 +36,7 @@ class NoiseCase(Case):
         return out
 
     def no(self, says, *arguments, code=2):
-        return self.refused(code, "noise", *arguments, says=says)
+        return self.refused(code, "noise", "--uncalibrated", *arguments, says=says)
 
 
 class Rows(NoiseCase):
@@ -131,7 +131,7 @@ class Keys(NoiseCase):
     def test_nothing_is_made_when_refused(self):
         for bad in [["--rows", "0:11"], ["--rows", "0:1", "--offset", "7"], ["--rows", "0:1", "--count", "8"],
                     ["--rows", "5:6", "--state", self.path("s"), "--replay"]]:
-            self.refused(2, "noise", self.file, "--dim", DIM, "--key-file", self.path("k"), *bad)
+            self.refused(2, "noise", "--uncalibrated", self.file, "--dim", DIM, "--key-file", self.path("k"), *bad)
             self.assertIn(self.left_behind(), (["m"], ["k", "m"]))
         self.assertNotIn("s", self.left_behind())
 
@@ -195,10 +195,10 @@ class State(NoiseCase):
     def test_a_second_program_is_refused(self):
         self.file = self.path("long")
         self.ok("evaluate", "--steps", 100000, "--family", "identity", "--bound", "none", "-o", self.file)
-        command = [DPMF, "noise", self.file, "--dim", "7", "--testing-seed", "5", *self.more, "--rows"]
+        command = [DPMF, "noise", "--uncalibrated", self.file, "--dim", "7", "--testing-seed", "5", *self.more, "--rows"]
         with subprocess.Popen([*command, "0:100000"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as first:
             self.assertEqual(len(first.stdout.read(28)), 28)
-            code, out, err = noise(*command[2:], "1:2")
+            code, out, err = noise(*command[3:], "1:2")
             first.kill()
         self.assertEqual((code, out), (1, b""))
         self.assertIn("in use", err)
@@ -219,7 +219,7 @@ class Streams(NoiseCase):
     def test_an_interrupt_comes_after_whole_rows(self):
         self.ok("evaluate", "--steps", 1000000, "--family", "identity", "--bound", "none", "-o", self.file)
         for out in ([], ["--out", self.path("rows")]):
-            command = [DPMF, "noise", self.file, "--dim", "1000003", "--rows", "0:1000000", *out]
+            command = [DPMF, "noise", "--uncalibrated", self.file, "--dim", "1000003", "--rows", "0:1000000", *out]
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
                 size = len(child.stdout.read(100000)) if not out else 0
                 if out:
@@ -235,27 +235,27 @@ class Streams(NoiseCase):
         """The row that was not finished is not in the output; the state file has recorded it, and a replay gives it again."""
         self.ok("evaluate", "--steps", 1000, "--family", "bsr", "--bands", 5, "--bound", "none", "-o", self.file)
         key = ["--key-file", self.path("k")]
-        command = [DPMF, "noise", self.file, "--dim", "4000003", *key]
+        command = [DPMF, "noise", "--uncalibrated", self.file, "--dim", "4000003", *key]
         with subprocess.Popen([*command, "--rows", "0:1000"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
             size = len(child.stdout.read(20000000))  # a row and a part of the next
             child.send_signal(signal.SIGINT)
             size += sum(map(len, iter(lambda: child.stdout.read(1 << 20), b"")))
         whole, rest = divmod(size, 4 * 4000003)
         self.assertEqual((child.returncode, rest), (130, 0))
-        self.no("replay", *command[2:], "--rows", "%d:%d" % (whole - 1, whole))
+        self.no("replay", *command[3:], "--rows", "%d:%d" % (whole - 1, whole))
         rows = "%d:%d" % (whole - 1, whole + 1)
         with open(self.path("again"), "wb") as again, open(self.path("fresh"), "wb") as fresh:
-            self.assertEqual(noise(*command[2:], "--rows", rows, "--replay", stdout=again)[0], 0)
-            self.assertEqual(noise(*command[2:], "--rows", rows, "--state", "none", stdout=fresh)[0], 0)
+            self.assertEqual(noise(*command[3:], "--rows", rows, "--replay", stdout=again)[0], 0)
+            self.assertEqual(noise(*command[3:], "--rows", rows, "--state", "none", stdout=fresh)[0], 0)
         with open(self.path("again"), "rb") as again, open(self.path("fresh"), "rb") as fresh:
             self.assertEqual(again.read(), fresh.read())
         self.assertEqual(self.left_behind(), ["again", "fresh", "k", "k.state", "m"])
 
     def test_a_dry_run_says_the_memory_and_makes_nothing(self):
-        words = self.ok("noise", self.file, "--dim", "1M", "--dry-run", "--key-file", self.path("k"), "--state",
+        words = self.ok("noise", "--uncalibrated", self.file, "--dim", "1M", "--dry-run", "--key-file", self.path("k"), "--state",
                         self.path("s"))
         self.assertIn("buffers", words)
-        value = self.json("noise", self.file, "--dim", "1M", "--dry-run")
+        value = self.json("noise", "--uncalibrated", self.file, "--dim", "1M", "--dry-run")
         self.assertEqual((value["buffers"], value["buffer_bytes"], value["row_bytes"]), (2, 8000000, 4000000))
         self.assertTrue(8000000 <= value["memory_bytes"] <= 8000000 + 64 * 2 ** 20)
         self.assertEqual(self.left_behind(), ["m"])

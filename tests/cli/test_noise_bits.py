@@ -44,7 +44,7 @@ class Bits(Case):
         return path
 
     def rows(self, name, rows="0:%d" % ROWS, dim=DIM, kernels=None, threads=2, offset=None, count=None, form="f32"):
-        words = [DPMF, "noise", self.mechanism(name), "--dim", str(dim), "--rows", rows, "--testing-seed", "5",
+        words = [DPMF, "noise", "--uncalibrated", self.mechanism(name), "--dim", str(dim), "--rows", rows, "--testing-seed", "5",
                  "--format", form, "--threads", str(threads)]
         if count is not None:
             words += ["--offset", str(offset), "--count", str(count)]
@@ -89,12 +89,12 @@ class Bits(Case):
             self.assertEqual(self.digest(self.rows("bsr", dim=100003, kernels=kernels, form="f64")), whole)
 
     def test_memory_is_what_was_announced(self):
-        said = self.json("noise", self.mechanism("bsr"), "--dim", 4000000, "--dry-run", "--out", self.path("x"))
+        said = self.json("noise", "--uncalibrated", self.mechanism("bsr"), "--dim", 4000000, "--dry-run", "--out", self.path("x"))
         script = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True, "
                   "stderr=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)")
         if "asan" in DPMF:
             self.skipTest("the sanitizer's own memory would be counted")
-        out = subprocess.run(["python3", "-c", script, DPMF, "noise", self.path("bsr"), "--dim", "4000000", "--rows", "0:10",
+        out = subprocess.run(["python3", "-c", script, DPMF, "noise", "--uncalibrated", self.path("bsr"), "--dim", "4000000", "--rows", "0:10",
                               "--testing-seed", "5"], stdout=subprocess.PIPE, check=True).stdout
         row = 4 * 4000000
         self.assertGreaterEqual(said["memory_bytes"], 7 * row)

@@ -16,14 +16,14 @@ class Streams(Case):
         self.ok("evaluate", "--steps", steps, "--family", family, *arguments, "-o", mechanism)
         text = "".join("%d %d\n" % (t % 7, t) for t in range(lines))
         with open(stream, "wb") as out:
-            subprocess.run([DPMF, "count", mechanism, "--columns", "2", "--clip", str(clip), "--testing-seed", "5"],
+            subprocess.run([DPMF, "count", "--uncalibrated", mechanism, "--columns", "2", "--clip", str(clip), "--testing-seed", "5"],
                            input=text.encode(), stdout=out, stderr=subprocess.DEVNULL, check=True)
         with open(stream, encoding="ascii") as lines_of:
             rows = [[float(word) for word in line.split()] for line in lines_of]
         return mechanism, stream, rows
 
     def query(self, mechanism, stream, *arguments):
-        return self.json("query", stream, "--mechanism", mechanism, "--clip", "2", *arguments)
+        return self.json("query", stream, "--mechanism", mechanism, "--clip", "2", "--columns", "2", *arguments)
 
 
 class Query(Streams):
@@ -78,13 +78,13 @@ class Query(Streams):
 
     def test_another_mechanism_or_clip_is_noticed(self):
         mechanism, stream, _ = self.stream()
-        self.refused(1, "query", stream, "--mechanism", mechanism, "--cdf", says="another --clip")
+        self.refused(1, "query", stream, "--mechanism", mechanism, "--cdf", "--columns", 2, says="another --clip")
         other = self.path("other")
         self.ok("evaluate", "--steps", "100", "--family", "toeplitz", "-o", other)
-        self.refused(1, "query", stream, "--mechanism", other, "--cdf", "--clip", "2", says="another mechanism")
+        self.refused(1, "query", stream, "--mechanism", other, "--cdf", "--clip", "2", "--columns", "2", says="another mechanism")
         short = self.path("short")
         self.ok("evaluate", "--steps", "10", "--family", "unbounded", "-o", short)
-        self.refused(1, "query", stream, "--mechanism", short, "--cdf", "--clip", "2", says="60 lines")
+        self.refused(1, "query", stream, "--mechanism", short, "--cdf", "--clip", "2", "--columns", "2", says="60 lines")
 
     def test_questions_outside_the_stream_are_refused(self):
         mechanism, stream, _ = self.stream()
@@ -92,16 +92,16 @@ class Query(Streams):
                                    (("--range", "5:61"), "<= 60"), (("--range", "9:5"), "A <= B"),
                                    (("--range", "5"), "A:B"), (("--range", "1:2-"), "A:B"), (("--range", "1:2-0:1"), "1 <= A"),
                                    (("--range", "1:2", "--monotone"), "--cdf or --smooth")]:
-            self.refused(2, "query", stream, "--mechanism", mechanism, "--clip", "2", *arguments, says=message)
+            self.refused(2, "query", stream, "--mechanism", mechanism, "--clip", "2", "--columns", "2", *arguments, says=message)
         self.refused(2, "query", stream, "--cdf", says="--mechanism")
-        self.refused(1, "query", stream, "--mechanism", mechanism, "--cdf", "--column", "3", says="column 3")
+        self.refused(1, "query", stream, "--mechanism", mechanism, "--cdf", "--column", "3", "--columns", "2", says="column 3")
 
 
 class Page(Streams):
     def test_a_page_shows_the_totals_the_ranges_and_the_statement(self):
         mechanism, stream, _ = self.stream()
         page = self.path("page.html")
-        self.ok("report", stream, "--mechanism", mechanism, "--clip", "2", "--range", "11:20,21:30", "-o", page)
+        self.ok("report", stream, "--mechanism", mechanism, "--clip", "2", "--columns", "2", "--range", "11:20,21:30", "-o", page)
         wanted = self.query(mechanism, stream, "--range", "21:30")
         bands = self.query(mechanism, stream, "--cdf")
         page = seen(self, page)
@@ -122,7 +122,7 @@ class Page(Streams):
         os.mkdir(self.path("<"))
         name = self.path("</script><img src=x onerror=\"document.title='planted'\"><!--")
         os.rename(stream, name)
-        self.ok("report", name, "--mechanism", mechanism, "--clip", "2", "-o", self.path("page.html"))
+        self.ok("report", name, "--mechanism", mechanism, "--clip", "2", "--columns", "2", "-o", self.path("page.html"))
         page = seen(self, self.path("page.html"))
         self.assertEqual(page.object["name"], name)
         self.assertNotIn("<img", page.raw)
@@ -133,7 +133,7 @@ class Page(Streams):
     def test_no_page_is_left_of_a_range_that_is_refused(self):
         mechanism, stream, _ = self.stream()
         before = self.left_behind()
-        self.refused(2, "report", stream, "--mechanism", mechanism, "--clip", "2", "--range", "1:5,9:3", "-o",
+        self.refused(2, "report", stream, "--mechanism", mechanism, "--clip", "2", "--columns", "2", "--range", "1:5,9:3", "-o",
                      self.path("page.html"), says="9:3")
         self.assertEqual(self.left_behind(), before)
 
@@ -144,7 +144,7 @@ class Page(Streams):
         mechanism, stream = self.path("m"), self.path("stream")
         self.ok("evaluate", "--steps", "877", "--family", "unbounded", "-o", mechanism)
         with open(stream, "wb") as out:
-            subprocess.run([DPMF, "count", mechanism, "--testing-seed", "1"], input=hours, stdout=out,
+            subprocess.run([DPMF, "count", "--uncalibrated", mechanism, "--testing-seed", "1"], input=hours, stdout=out,
                            stderr=subprocess.DEVNULL, check=True)
         found = self.json("query", stream, "--mechanism", mechanism, "--range", "1:744", "--level", "0.999999")
         january = sum(map(int, hours.split()[:744]))

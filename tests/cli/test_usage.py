@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import Case, run
+from harness import DPMF, Case, run
 
 VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify", "audit",
          "report", "bench", "help"]
@@ -26,7 +26,8 @@ ACCOUNT_OPTIONS = ["epochs", "tolerance", "epsilon", "delta", "sigma", "rho", "g
                    "times", "first", "tuning", "batch-cap", "units", "largest", "curve",
                    "engine", "confidence", "seed", "log", "unit",
                    "adjacency", "threads", "json", "help"]
-NOISE_OPTIONS = ["dim", "rows", "offset", "count", "format", "clip", "key-file", "testing-seed", "state", "release", "replay",
+NOISE_OPTIONS = ["dim", "rows", "offset", "count", "format", "clip", "key-file", "testing-seed", "state", "release",
+                 "uncalibrated", "replay",
                  "dry-run", "ledger", "budget", "threads", "json", "out", "help"]
 TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "batch-cap", "seed", "unit", "adjacency",
                  "clip", "key-file", "testing-seed", "state", "release", "ledger", "budget", "data",
@@ -34,17 +35,17 @@ TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "s
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "public-test-curve", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "sync-every", "clip",
-                 "key-file", "testing-seed", "state", "release", "ledger", "budget", "json", "out", "help"]
+                 "key-file", "testing-seed", "state", "release", "uncalibrated", "ledger", "budget", "json", "out", "help"]
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
-           "query": ["clip", "mechanism", "range", "level", "column", "cdf", "smooth", "monotone", "json", "help"],
+           "query": ["columns", "clip", "mechanism", "range", "level", "column", "cdf", "smooth", "monotone", "json", "help"],
            "predict": ["data", "label", "user", "scale", "model", "threads", "json", "out", "help"],
            "inspect": ["json", "help"],
            "verify": ["threads", "json", "help"],
            "audit": ["epsilon", "delta", "confidence", "testing-seed", "threads", "json", "out", "through", "canaries",
                      "help"],
-           "report": ["unit", "dim", "memory", "max-overhead", "clip", "mechanism", "range", "level", "column", "threads", "json",
+           "report": ["unit", "dim", "memory", "max-overhead", "columns", "clip", "mechanism", "range", "level", "column", "threads", "json",
                       "out", "help"],
            "bench": ["threads", "json", "help"],
            "help": ["format", "help"]}
@@ -246,7 +247,7 @@ class Progress(Case):
     def test_rows_of_noise_are_reported(self):
         file = self.path("m.dpmf")
         self.ok("evaluate", "--steps", 3000, "--family", "identity", "-o", file)
-        _, _, err = run("noise", file, "--dim", 20000, "--rows", "0:3000", "--testing-seed", 1, "-o", self.path("rows"),
+        _, _, err = run("noise", "--uncalibrated", file, "--dim", 20000, "--rows", "0:3000", "--testing-seed", 1, "-o", self.path("rows"),
                         env=dict(os.environ, DPMF_PROGRESS="0.001"))
         self.assertRegex(err, r"dpmf: +\d+\.\d% rows of noise\n")  # tenths: a day of rows moves less than 1 % per minute
 
@@ -285,6 +286,48 @@ class Families(Case):
                                 ("--parameters", ["--family", "identity", "--parameters", "x"])]:
             with self.subTest(arguments=arguments):
                 self.refused(2, "evaluate", "--steps", "8", *arguments, says=says)
+
+
+class Sense(Case):
+    def test_a_guarantee_that_protects_nobody_is_named(self):
+        """The figures are computed as asked; a slip of the finger (0.5 for 1e-5) shows on stderr."""
+        design = ["design", "--steps", 8, "--epochs", 1, "--families", "identity"]
+        for words, found in [(["--epsilon", 1, "--delta", 0.5], ["--delta 0.5"]),
+                             (["--epsilon", 100000, "--delta", 1e-6], ["--epsilon 100000"]),
+                             (["--epsilon", 1e5, "--delta", 0.5], ["--epsilon 100000.0", "--delta 0.5"]),
+                             (["--epsilon", 99, "--delta", 0.09], [])]:
+            for verb in (design, ["account"]):
+                code, out, err = run(*verb, *words)
+                self.assertEqual((code, out != "", err.count("\n")), (0, True, len(found)), err)
+                self.assertTrue(all(word in err for word in found), err)
+
+    def test_a_dash_is_a_stream_and_never_a_file(self):
+        """`noise -o -` wrote the noise, which is as secret as the key, into a file called "-"."""
+        self.ok("evaluate", "--steps", 8, "--family", "identity", "--epsilon", 1, "--delta", 1e-6, "-o", self.path("m"))
+        here = {"cwd": self.directory.name, "stdin": subprocess.DEVNULL}
+        there = {"cwd": self.directory.name, "stdin": None, "input": b"1\n2\n"}
+        rows = ["noise", "m", "--dim", 4, "--rows", "0:2", "--testing-seed", 1, "-o"]
+        with open(self.path("rows"), "wb") as file:
+            subprocess.run([DPMF, *map(str, rows), "-"], cwd=self.directory.name, stdout=file, stderr=subprocess.DEVNULL,
+                           check=True)
+        self.assertEqual(os.path.getsize(self.path("rows")), 32)
+        self.assertEqual(run("count", "m", "-o", "-", **there)[1].count("\n"), 2)
+        self.assertEqual(run("count", "m", "--follow", "-", **there)[1].count("\n"), 2)
+        self.assertTrue(run("report", "m", "-o", "-", **here)[1].startswith("<!DOCTYPE html>"))
+        with open(self.path("m"), "rb") as file:
+            self.assertEqual(run("inspect", "-", stdin=file)[1], self.ok("inspect", self.path("m")))
+        self.ok("count", "m", "-o", "sums", **there)
+        asked = ["query", "-", "--mechanism", "m", "--range", "1:2"]
+        with open(self.path("sums"), "rb") as file:
+            sums = file.read()
+        self.assertEqual(run(*asked, cwd=self.directory.name, stdin=None, input=sums)[:2],
+                         run(asked[0], "sums", *asked[2:], **here)[:2])
+        self.refused(2, *rows, "-", "--json", says="--json needs --out", **here)
+        for words in (["evaluate", "--steps", 8, "--family", "identity", "-o", "-"], ["report", "m", "-o", "-", "--json"],
+                      ["audit", "m", "-o", "-"], [*rows[:-1], "--key-file", "-"], [*rows[:-1], "--state", "-"],
+                      [*rows[:-1], "--ledger", "-"], ["count", "-"]):
+            self.refused(2, *words, says="./-", **here)
+        self.assertEqual(self.left_behind(), ["m", "rows", "sums"])
 
 
 class Help(Case):

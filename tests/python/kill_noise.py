@@ -40,7 +40,7 @@ class Run:
     def __init__(self, directory, mechanism):
         self.directory = directory
         self.state, self.received = os.path.join(directory, "state"), os.path.join(directory, "received")
-        self.common = [DPMF, "noise", mechanism, "--dim", str(DIM), "--testing-seed", "11", "--threads", "1"]
+        self.common = [DPMF, "noise", "--uncalibrated", mechanism, "--dim", str(DIM), "--testing-seed", "11", "--threads", "1"]
         whole = subprocess.run([*self.common, "--rows", "0:%d" % STEPS], stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, check=True)
         self.reference = whole.stdout

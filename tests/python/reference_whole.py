@@ -133,7 +133,7 @@ def check(count):
         subprocess.run([program, "evaluate", "--steps", str(rows), "--family", "identity", "--out", file], check=True,
                        stdout=subprocess.DEVNULL)
         said = json.loads(subprocess.run(
-            [program, "noise", file, "--dim", str(dim), "--rows", "0:%d" % rows, "--testing-seed", "11", "--release", "exact", "--json",
+            [program, "noise", "--uncalibrated", file, "--dim", str(dim), "--rows", "0:%d" % rows, "--testing-seed", "11", "--release", "exact", "--json",
              "--out", out], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
         with open(out, "rb") as data:
             found = data.read()
