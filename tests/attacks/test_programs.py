@@ -172,7 +172,7 @@ class Accounts(Case):
         """Where the simulation is a part of the mechanism, a user-chosen --seed could be retried until the bound was small. Now the seed comes from the system, and the answer records it."""
         self.ok("evaluate", "--steps", 8, "--family", "identity", "--bound", "none", "-o", self.path("m"))
         asked = ["account", self.path("m"), "--sampling", "balls-in-bins:4", "--sigma", "2", "--delta", "1e-2",
-                 "--engine", "monte-carlo:20000", "--confidence", "unconditional"]
+                 "--engine", "monte-carlo:200000", "--confidence", "unconditional"]
         self.assertNotEqual(self.json(*asked)["coins"], self.json(*asked)["coins"])
         self.assertIn("random seed", self.ok(*asked))
         self.refused(2, *asked, "--seed", "1", says="--confidence unconditional")

@@ -47,7 +47,7 @@ DPMF_MUST_CHECK dpmf_status montecarlo_epsilon(const montecarlo_scheme *scheme, 
 DPMF_MUST_CHECK dpmf_status montecarlo_scale(const montecarlo_scheme *scheme, double epsilon, double delta,
                                              const montecarlo_options *options, double *scale);
 
-/* The delta, without a confidence, of a mechanism that tests the claim delta_b on so many samples (montecarlo.c, the test). */
+/* The delta, without a confidence, of a mechanism that tests the claim delta_b on `samples` samples (montecarlo.c, the test). */
 double montecarlo_unconditional(double delta_b, int64_t samples);
 /* The largest claim delta_b with which `samples` give at most delta; refused where none does. */
 DPMF_MUST_CHECK dpmf_status montecarlo_claim(double delta, int64_t samples, double *delta_b);
