@@ -79,7 +79,7 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
     json_known(t, "sigma", p->sigma);
     json_known(t, "mu", p->mu);
     json_known(t, "rho", p->rho);
-    json_text(t, "kind", dpmf_kind_name(answer->kind));
+    json_text(t, "kind", dpmf_certainty_name(answer->kind));
     json_known(t, "confidence", p->confidence);
     json_text(t, "method", answer->method);
     json_text(t, "adjacency", dpmf_adjacency_name(a->how.adjacency));
@@ -120,9 +120,9 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
 
 static void print_table(text_buffer *t, const arguments *given, const account *a, const char *sampling) {
     const dpmf_privacy *p = &a->found;
-    const char *kind = dpmf_kind_name(p->kind);
+    const char *kind = dpmf_certainty_name(p->kind);
     if (a->tuned.delta > 0.0) {
-        table_double(t, "epsilon", a->tuned.epsilon, dpmf_kind_name(a->tuned.kind));
+        table_double(t, "epsilon", a->tuned.epsilon, dpmf_certainty_name(a->tuned.kind));
         table_double(t, "one run", p->epsilon, kind);
         table_double(t, "runs", dpmf_tuning_runs(&a->tuning), "on average");
     } else if (a->recomputed > 0.0) {
@@ -197,7 +197,7 @@ static int load_file(const arguments *given, account *a) {
     if (option_given(given, OPTION_ADJACENCY) && a->how.adjacency != held)
         return fail(EXIT_USAGE, "--adjacency %s: the FILE has %s", option_text(given, OPTION_ADJACENCY),
                     dpmf_adjacency_name(held));
-    dpmf_account_options of_file = dpmf_mechanism_account(a->mechanism);
+    dpmf_account_options of_file = dpmf_mechanism_account_options(a->mechanism);
     if (of_file.sampling.cap > 0 &&
         ((option_given(given, OPTION_BATCH_CAP) && given->count[OPTION_BATCH_CAP] != of_file.sampling.cap) ||
          (option_given(given, OPTION_UNITS) && given->count[OPTION_UNITS] != of_file.sampling.units)))

@@ -35,7 +35,7 @@ static void print_json(text_buffer *t, const calibration *c, const char *samplin
     json_double(t, "sigma", c->found.sigma);
     json_double(t, "epsilon", c->found.epsilon);
     json_double(t, "delta", c->found.delta);
-    json_text(t, "kind", dpmf_kind_name(c->found.kind));
+    json_text(t, "kind", dpmf_certainty_name(c->found.kind));
     json_known(t, "confidence", c->found.confidence);
     json_text(t, "method", c->found.method);
     json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_get(c->made).adjacency));
@@ -51,7 +51,7 @@ static void print_json(text_buffer *t, const calibration *c, const char *samplin
 static int print_answer(const arguments *given, const calibration *c) {
     text_buffer t = {0};
     char sampling[64] = "none", statement[STATEMENT_MAX];
-    const dpmf_account_options how = dpmf_mechanism_account(c->made);
+    const dpmf_account_options how = dpmf_mechanism_account_options(c->made);
     if (dpmf_sampling_format(&c->sampling, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     dpmf_privacy_statement(&c->found, &how, option_text(given, OPTION_UNIT), statement, sizeof statement);
     if (option_given(given, OPTION_JSON))
@@ -60,7 +60,7 @@ static int print_answer(const arguments *given, const calibration *c) {
         const dpmf_evaluation held = dpmf_mechanism_get(c->made).evaluation;
         table_text(&t, "family", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).family);
         table_integer(&t, "steps", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).steps);
-        table_double(&t, "sigma", c->found.sigma, dpmf_kind_name(c->found.kind));
+        table_double(&t, "sigma", c->found.sigma, dpmf_certainty_name(c->found.kind));
         table_double(&t, "epsilon", c->found.epsilon, NULL);
         table_double(&t, "delta", c->found.delta, NULL);
         table_text(&t, "method", c->found.method);

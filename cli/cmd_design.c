@@ -117,7 +117,7 @@ static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate
     json_text(t, "sampling", sampling);
     json_bool(t, "amplified", !dpmf_sampling_is_none(&c->sampling));
     json_bool(t, "normalized", c->normalized != 0);
-    json_text(t, "sigma_kind", dpmf_kind_name(c->sigma_kind));
+    json_text(t, "sigma_kind", dpmf_certainty_name(c->sigma_kind));
     json_known(t, "seconds_per_step", c->seconds_per_step);
     json_known(t, "milliseconds_per_step", 1e3 * c->seconds_per_step);
     json_double(t, "normals_per_number", c->normals_per_number);

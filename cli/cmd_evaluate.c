@@ -240,13 +240,13 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     if (s != NULL && dpmf_strategy_get(s).normals > 1)
         table_double(t, "normals", dpmf_strategy_get(s).normals, "normal numbers per number of noise, on average");
     if (a->privacy.sigma > 0.0) {
-        table_double(t, "sigma", a->privacy.sigma, dpmf_kind_name(a->privacy.kind));
+        table_double(t, "sigma", a->privacy.sigma, dpmf_certainty_name(a->privacy.kind));
         table_double(t, "epsilon", a->privacy.epsilon, NULL);
         table_double(t, "delta", a->privacy.delta, NULL);
         table_double(t, "RMS noise", a->privacy.sigma * a->found.rms_loss, "sigma x RMS loss");
     }
     if (a->per_step == NULL) return;
-    text_add(t, "\nstep      error (%s)\n", dpmf_kind_name(a->found.sensitivity.kind));
+    text_add(t, "\nstep      error (%s)\n", dpmf_certainty_name(a->found.sensitivity.kind));
     for (int64_t i = 0; i < steps; i++)
         text_add(t, "%-10lld%.9g\n", (long long)i, a->per_step[i]);
 }

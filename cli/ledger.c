@@ -215,7 +215,7 @@ static void print_json(text_buffer *t, const composition *c) {
     json_begin(t);
     json_double(t, "epsilon", c->found.epsilon);
     json_double(t, "delta", c->found.delta);
-    json_text(t, "kind", dpmf_kind_name(c->found.kind));
+    json_text(t, "kind", dpmf_certainty_name(c->found.kind));
     json_text(t, "method", c->found.method);
     json_text(t, "adjacency", dpmf_adjacency_name(adjacency_of(&c->parts[0])));
     json_bool(t, "slack_met", c->found.slack_met != 0);
@@ -230,7 +230,7 @@ static void print_json(text_buffer *t, const composition *c) {
 }
 
 static void print_table(text_buffer *t, const composition *c, bool of_epsilon) {
-    const char *kind = dpmf_kind_name(c->found.kind);
+    const char *kind = dpmf_certainty_name(c->found.kind);
     table_double(t, "epsilon", c->found.epsilon, of_epsilon ? kind : NULL);
     table_double(t, "delta", c->found.delta, of_epsilon ? NULL : kind);
     table_text(t, "method", c->found.method);

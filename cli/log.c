@@ -321,7 +321,7 @@ static bool exceeds(const observed_run *o) {
 void observed_json(text_buffer *t, const observed_run *o) {
     json_open(t, "observed", '{');
     json_double(t, "sensitivity", o->sensitivity.value);
-    json_text(t, "kind", dpmf_kind_name(o->sensitivity.kind));
+    json_text(t, "kind", dpmf_certainty_name(o->sensitivity.kind));
     json_integer(t, "clients", o->log.clients);
     json_integer(t, "participations", o->log.count);
     json_text(t, "worst_client", log_client(&o->log, o->worst));
@@ -345,11 +345,11 @@ static void add_row(text_buffer *t, const char *name, double value, const char *
 }
 
 void observed_table(text_buffer *t, const observed_run *o) {
-    const char *kind = dpmf_kind_name(o->privacy.kind);
+    const char *kind = dpmf_certainty_name(o->privacy.kind);
     text_add(t, "\nThe actual run: %" PRId64 " participations of %" PRId64 " client%s\n", o->log.count, o->log.clients,
              o->log.clients == 1 ? "" : "s");
-    add_row(t, "observed sensitivity", o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind));
-    add_row(t, "designed sensitivity", o->designed.value, dpmf_kind_name(o->designed.kind));
+    add_row(t, "observed sensitivity", o->sensitivity.value, dpmf_certainty_name(o->sensitivity.kind));
+    add_row(t, "designed sensitivity", o->designed.value, dpmf_certainty_name(o->designed.kind));
     text_add(t, "%-22s%s\n", "worst client", log_client(&o->log, o->worst));
     add_row(t, "observed sigma", o->sigma, "the same noise divided by the observed sensitivity");
     add_row(t, "observed epsilon", o->privacy.epsilon, o->of_delta ? "as asked" : kind);
@@ -375,7 +375,7 @@ static double four_digits(double x) {
 void observed_statement(text_buffer *t, const observed_run *o, alphabet how) {
     add_words(t, how,
               "The actual run: with the %" PRId64 " participations of the log, the sensitivity is %.9g (%s; client ",
-              o->log.count, o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind));
+              o->log.count, o->sensitivity.value, dpmf_certainty_name(o->sensitivity.kind));
     text_add(t, "%s", log_client(&o->log, o->worst)); /* a name stays as it is */
     add_words(
         t, how,

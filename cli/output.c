@@ -262,7 +262,7 @@ void json_null(text_buffer *t, const char *key) {
 void json_sensitivity(text_buffer *t, dpmf_sensitivity value) {
     json_open(t, "sensitivity", '{');
     json_double(t, "value", value.value);
-    json_text(t, "kind", dpmf_kind_name(value.kind));
+    json_text(t, "kind", dpmf_certainty_name(value.kind));
     json_text(t, "of", value.of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
     json_text(t, "method", value.method);
     json_close(t, '}');
@@ -322,7 +322,7 @@ void digits_of(double value, int side, char text[DIGITS_LENGTH]) {
 }
 
 static int side_of(const char *kind) {
-    const char *upper = dpmf_kind_name(DPMF_UPPER_BOUND), *lower = dpmf_kind_name(DPMF_LOWER_BOUND);
+    const char *upper = dpmf_certainty_name(DPMF_UPPER_BOUND), *lower = dpmf_certainty_name(DPMF_LOWER_BOUND);
     if (strncmp(kind, upper, strlen(upper)) == 0) return 1;
     return strncmp(kind, lower, strlen(lower)) == 0 ? -1 : 0;
 }
@@ -338,7 +338,7 @@ void table_double(text_buffer *t, const char *name, double value, const char *ki
 
 void table_sensitivity(text_buffer *t, dpmf_sensitivity value) {
     char kind[200];
-    snprintf(kind, sizeof kind, "%s%s%s%s%s", dpmf_kind_name(value.kind),
+    snprintf(kind, sizeof kind, "%s%s%s%s%s", dpmf_certainty_name(value.kind),
              value.of == DPMF_SENSITIVITY_COLUMN ? ", largest column" : "", value.method != NULL ? " (" : "",
              value.method != NULL ? value.method : "", value.method != NULL ? ")" : "");
     table_double(t, "sensitivity", value.value, kind);
@@ -349,13 +349,13 @@ static const int64_t ALL_STEPS = (int64_t)1 << 24;
 
 const char *max_loss_kind(const dpmf_strategy *s, const dpmf_evaluation *value) {
     if (strcmp(dpmf_strategy_get(s).family, DPMF_FAMILY_UNBOUNDED) == 0 && dpmf_strategy_get(s).steps > ALL_STEPS)
-        return dpmf_kind_name(DPMF_ESTIMATE);
-    return dpmf_kind_name(value->sensitivity.kind);
+        return dpmf_certainty_name(DPMF_ESTIMATE);
+    return dpmf_certainty_name(value->sensitivity.kind);
 }
 
 /* A loss is the sensitivity times a norm that is computed exactly, so it is of the same kind. */
 void table_losses(text_buffer *t, const dpmf_strategy *s, const dpmf_evaluation *value) {
-    const char *kind = dpmf_kind_name(value->sensitivity.kind);
+    const char *kind = dpmf_certainty_name(value->sensitivity.kind);
     table_double(t, "RMS loss", value->rms_loss, kind);
     table_double(t, "max loss", value->max_loss, max_loss_kind(s, value));
     table_double(t, "total squared loss", value->total_squared_loss, kind);

@@ -445,8 +445,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_step(const dpmf_strategy *str
 
 /* ---- expert ---- */
 
-typedef enum dpmf_kind { DPMF_EXACT = 0, DPMF_UPPER_BOUND, DPMF_LOWER_BOUND, DPMF_ESTIMATE } dpmf_kind;
-DPMF_API const char *dpmf_kind_name(dpmf_kind kind); /* "exact", "upper bound", "lower bound", "estimate" */
+typedef enum dpmf_certainty { DPMF_EXACT = 0, DPMF_UPPER_BOUND, DPMF_LOWER_BOUND, DPMF_ESTIMATE } dpmf_certainty;
+DPMF_API const char *dpmf_certainty_name(dpmf_certainty kind); /* "exact", "upper bound", "lower bound", "estimate" */
 
 typedef enum dpmf_adjacency {
     DPMF_ADJACENCY_ZERO_OUT = 0, /* one unit's contributions are replaced by zeros */
@@ -456,15 +456,15 @@ typedef enum dpmf_adjacency {
 DPMF_API const char *dpmf_adjacency_name(dpmf_adjacency adjacency); /* "zero-out", "add-remove", "replace-one" */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_adjacency_parse(const char *text, dpmf_adjacency *out);
 
-typedef enum dpmf_sensitivity_of {
+typedef enum dpmf_sensitivity_scope {
     DPMF_SENSITIVITY_PARTICIPATION = 0, /* of C under the participation */
     DPMF_SENSITIVITY_COLUMN             /* the largest column norm, as amplification by sampling needs */
-} dpmf_sensitivity_of;
+} dpmf_sensitivity_scope;
 
 typedef struct dpmf_sensitivity {
     double value;
-    dpmf_kind kind;
-    dpmf_sensitivity_of of;
+    dpmf_certainty kind;
+    dpmf_sensitivity_scope of;
     const char *method; /* how it was found; a string constant */
 } dpmf_sensitivity;
 
@@ -488,8 +488,9 @@ typedef struct dpmf_evaluate_options {
     dpmf_adjacency adjacency;
     dpmf_sensitivity_bound sensitivity;
     dpmf_lower_bound_mode lower_bound;
-    const double *weights;  /* NULL or `steps` numbers >= 0, not all zero */
-    dpmf_sensitivity_of of; /* column: the losses at the largest column norm, as sampling needs; no lower bound then */
+    const double *weights; /* NULL or `steps` numbers >= 0, not all zero */
+    dpmf_sensitivity_scope
+        of; /* column: the losses at the largest column norm, as sampling needs; no lower bound then */
     dpmf_run run;
 } dpmf_evaluate_options;
 
@@ -744,7 +745,7 @@ typedef struct dpmf_privacy {
     double sigma;
     double mu, rho;             /* of one composition, without sampling: sensitivity/sigma, mu^2/2; 0: not applicable */
     double total_mu, total_rho; /* of all of them */
-    dpmf_kind kind;             /* of epsilon, or of delta, or of sigma as the least one, as asked */
+    dpmf_certainty kind;        /* of epsilon, or of delta, or of sigma as the least one, as asked */
     double confidence;          /* 0: not a matter of confidence */
     int64_t compositions;       /* as accounted for: ceil(steps/B) for block-cyclic */
     double probability;         /* as accounted for */
@@ -954,7 +955,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_mechanism(dpmf_ledger *ledg
  * defaults. The strategy is borrowed from the mechanism. Put into dpmf_account_epsilon with its sigma and delta it gives
  * the guarantee again.
  */
-DPMF_API dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *mechanism);
+DPMF_API dpmf_account_options dpmf_mechanism_account_options(const dpmf_mechanism *mechanism);
 
 /*
  * The first `steps` steps of a run alone: the sigma and options with which dpmf_account_epsilon and related calls, or a ledger,
@@ -1433,7 +1434,7 @@ typedef struct dpmf_candidate {
     int normalized;
     int is_search_point; /* 1: a point of a search over bands or buffers, not the family's best of all or of those that fit */
     double sigma;
-    dpmf_kind sigma_kind; /* exact, or an upper bound of the least sigma */
+    dpmf_certainty sigma_kind; /* exact, or an upper bound of the least sigma */
     dpmf_sensitivity sensitivity;
     double rms_loss, max_loss, noise_rms, noise_max; /* noise = sigma x loss */
     uint64_t memory_bytes;

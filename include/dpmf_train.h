@@ -140,10 +140,10 @@ DPMF_API int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden);
  * and a function of the noisy sums. Without a clip norm (noiseless) a gradient that is not finite is one too.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_next(dpmf_trainer *trainer);
-DPMF_API dpmf_exact dpmf_trainer_release(const dpmf_trainer *trainer); /* as `release` of dpmf_noise_get */
-DPMF_API int64_t dpmf_trainer_step(const dpmf_trainer *trainer);       /* of the next batch */
-DPMF_API int64_t dpmf_trainer_steps(const dpmf_trainer *trainer);      /* of the mechanism */
-DPMF_API int64_t dpmf_trainer_begun(const dpmf_trainer *trainer);      /* steps whose noise the state file records */
+DPMF_API dpmf_exact dpmf_trainer_exact(const dpmf_trainer *trainer); /* as `release` of dpmf_noise_get */
+DPMF_API int64_t dpmf_trainer_step(const dpmf_trainer *trainer);     /* of the next batch */
+DPMF_API int64_t dpmf_trainer_steps(const dpmf_trainer *trainer);    /* of the mechanism */
+DPMF_API int64_t dpmf_trainer_begun(const dpmf_trainer *trainer);    /* steps whose noise the state file records */
 
 /*
  * dim numbers, borrowed: the first layer's weights (outputs x features), its biases, and, with a hidden layer, the same

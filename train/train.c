@@ -267,7 +267,7 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
     return DPMF_OK;
 }
 
-dpmf_exact dpmf_trainer_release(const dpmf_trainer *trainer) {
+dpmf_exact dpmf_trainer_exact(const dpmf_trainer *trainer) {
     return trainer != NULL && trainer->noise != NULL ? dpmf_noise_get(trainer->noise).release : (dpmf_exact){0};
 }
 

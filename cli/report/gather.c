@@ -36,7 +36,7 @@ int report_without(report *r, dpmf_status status, const char *part) {
 /* ---- privacy ---- */
 
 static int find_privacy(report *r, const char *unit) {
-    dpmf_account_options how = dpmf_mechanism_account(r->mechanism);
+    dpmf_account_options how = dpmf_mechanism_account_options(r->mechanism);
     how.run = r->run;
     dpmf_status status = dpmf_account_epsilon(r->sigma, r->delta, &how, &r->privacy);
     if (status != DPMF_OK) return report_without(r, status, "Privacy");
@@ -51,13 +51,13 @@ static int find_privacy(report *r, const char *unit) {
     if (r->claimed && r->privacy.epsilon > most)
         report_note(
             r, "The file claims epsilon = %.6g, but its sigma gives no better than %.6g here (%s). Run dpmf verify.",
-            claimed, r->privacy.epsilon, dpmf_kind_name(r->privacy.kind));
+            claimed, r->privacy.epsilon, dpmf_certainty_name(r->privacy.kind));
     return 0;
 }
 
 /* epsilon at several delta: powers of ten from 1e-2 down, and the file's own among them as a marked point. */
 static int find_curve(report *r) {
-    dpmf_account_options how = dpmf_mechanism_account(r->mechanism);
+    dpmf_account_options how = dpmf_mechanism_account_options(r->mechanism);
     how.run = r->run;
     const bool simulated =
         r->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS || r->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;

@@ -65,7 +65,7 @@ static void add_privacy(const report *r, text_buffer *t) {
     json_open(t, "privacy", '{');
     json_double(t, "epsilon", r->privacy.epsilon);
     json_double(t, "delta", r->delta);
-    json_text(t, "kind", dpmf_kind_name(r->privacy.kind));
+    json_text(t, "kind", dpmf_certainty_name(r->privacy.kind));
     json_known(t, "confidence", r->privacy.confidence);
     json_text(t, "method", r->privacy.method);
     json_known(t, "epsilon_claimed", r->claimed ? dpmf_mechanism_get(r->mechanism).epsilon : 0.0);
@@ -87,7 +87,7 @@ static void add_rival(text_buffer *t, const rival *v) {
     const dpmf_candidate *c = &v->is;
     char sampling[64];
     /* A product is of the weaker kind of its factors. */
-    const dpmf_kind kind =
+    const dpmf_certainty kind =
         c->sigma_kind == DPMF_ESTIMATE || c->sensitivity.kind == DPMF_EXACT ? c->sigma_kind : c->sensitivity.kind;
     json_open(t, NULL, '{');
     json_text(t, "family", c->family);
@@ -108,7 +108,7 @@ static void add_rival(text_buffer *t, const rival *v) {
     json_double(t, "max_loss", c->max_loss);
     json_double(t, "noise_rms", c->noise_rms);
     json_double(t, "noise_max", c->noise_max);
-    json_text(t, "kind", dpmf_kind_name(kind));
+    json_text(t, "kind", dpmf_certainty_name(kind));
     json_known(t, "ratio", c->ratio);
     json_known(t, "worst_ratio", c->worst_ratio);
     json_count_known(t, "memory_bytes", (int64_t)c->memory_bytes);
@@ -199,7 +199,7 @@ int report_object(report *r, text_buffer *t) {
 /* ---- without script ---- */
 
 void report_plain(const report *r, text_buffer *t) {
-    const char *kind = dpmf_kind_name(r->held.sensitivity.kind);
+    const char *kind = dpmf_certainty_name(r->held.sensitivity.kind);
     const double bound = r->held.lower_bound.rms_loss;
     text_add(t, "<h1>");
     html_text(t, r->name);
@@ -217,7 +217,7 @@ void report_plain(const report *r, text_buffer *t) {
     plain_table(t, "Figure|Value|Kind");
     if (r->claimed) plain_figure(t, "ε of the file", dpmf_mechanism_get(r->mechanism).epsilon, "claimed");
     if (r->accounted) {
-        plain_figure(t, "ε, computed again", r->privacy.epsilon, dpmf_kind_name(r->privacy.kind));
+        plain_figure(t, "ε, computed again", r->privacy.epsilon, dpmf_certainty_name(r->privacy.kind));
         plain_figure(t, "δ", r->delta, r->claimed ? "of the guarantee" : "chosen for this page");
         plain_figure(t, "σ", r->sigma, "given");
     }
@@ -225,8 +225,8 @@ void report_plain(const report *r, text_buffer *t) {
     plain_figure(t, "RMS loss", r->held.rms_loss, kind);
     plain_figure(t, "Max loss", r->held.max_loss, kind);
     if (bound > 0.0) {
-        plain_figure(t, "RMS loss of any mechanism", bound, dpmf_kind_name(DPMF_LOWER_BOUND));
-        plain_figure(t, "RMS loss / bound", r->held.rms_loss / bound, dpmf_kind_name(DPMF_UPPER_BOUND));
+        plain_figure(t, "RMS loss of any mechanism", bound, dpmf_certainty_name(DPMF_LOWER_BOUND));
+        plain_figure(t, "RMS loss / bound", r->held.rms_loss / bound, dpmf_certainty_name(DPMF_UPPER_BOUND));
     }
     plain_figure(t, "Noise, RMS over steps", r->scale * r->held.rms_loss, kind);
     plain_table_end(t);
@@ -240,11 +240,11 @@ void report_plain(const report *r, text_buffer *t) {
 
 /* ---- parts of the run ---- */
 
-static void add_part(text_buffer *t, const char *released, double epsilon, dpmf_kind kind, const char *theorem) {
+static void add_part(text_buffer *t, const char *released, double epsilon, dpmf_certainty kind, const char *theorem) {
     json_open(t, NULL, '{');
     json_text(t, "released", released);
     json_double(t, "epsilon", epsilon);
-    json_text(t, "kind", dpmf_kind_name(kind));
+    json_text(t, "kind", dpmf_certainty_name(kind));
     json_text(t, "by", theorem);
     json_close(t, '}');
 }
@@ -262,7 +262,7 @@ static void add_first(const report *r, text_buffer *t, int64_t steps) {
 }
 
 static void add_tuning(const report *r, text_buffer *t, const char *law, const char *name, const char *theorem) {
-    dpmf_account_options how = dpmf_mechanism_account(r->mechanism);
+    dpmf_account_options how = dpmf_mechanism_account_options(r->mechanism);
     dpmf_tuning tuning;
     dpmf_privacy found;
     how.run = r->run;

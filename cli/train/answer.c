@@ -24,7 +24,7 @@ typedef struct guarantee {
 static int account_for(const training *t, guarantee *g) {
     const double claimed = dpmf_mechanism_get(t->mechanism).delta;
     const double delta = option_given(t->given, OPTION_DELTA) ? t->given->number[OPTION_DELTA] : claimed;
-    dpmf_account_options how = dpmf_mechanism_account(t->mechanism);
+    dpmf_account_options how = dpmf_mechanism_account_options(t->mechanism);
     if (t->how.noiseless) {
         snprintf(g->statement, sizeof g->statement, "Not private: no noise was added.");
         return 0;
@@ -40,7 +40,7 @@ static int account_for(const training *t, guarantee *g) {
     g->known = true;
     dpmf_privacy_statement(&g->found, &how, option_text(t->given, OPTION_UNIT), g->statement, sizeof g->statement);
     if (t->how.exact) {
-        const dpmf_exact release = dpmf_trainer_release(t->trainer);
+        const dpmf_exact release = dpmf_trainer_exact(t->trainer);
         char plain[STATEMENT_MAX];
         memcpy(plain, g->statement, sizeof plain);
         dpmf_exact_statement(&release, plain, g->statement, sizeof g->statement);
@@ -68,7 +68,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_known(out, "epsilon", g->known ? g->found.epsilon : 0.0);
     json_known(out, "delta", g->known ? g->found.delta : 0.0);
     if (g->known && delta_too_large(g->found.delta, t->units)) json_bool(out, "delta_below_one_unit", false);
-    json_text(out, "kind", g->known ? dpmf_kind_name(g->found.kind) : NULL);
+    json_text(out, "kind", g->known ? dpmf_certainty_name(g->found.kind) : NULL);
     json_known(out, "sigma", t->how.noiseless ? 0.0 : dpmf_mechanism_get(m).sigma);
     json_text(out, "family", t->how.noiseless ? NULL : dpmf_strategy_get(dpmf_mechanism_get(m).strategy).family);
     json_text(out, "workload", dpmf_workload_get(dpmf_mechanism_get(m).workload).text);
@@ -108,7 +108,7 @@ static void print_table(const training *t, const guarantee *g, text_buffer *out)
         table_double(out, "sigma", dpmf_mechanism_get(t->mechanism).sigma, NULL);
     }
     if (g->known) {
-        table_double(out, "epsilon", g->found.epsilon, dpmf_kind_name(g->found.kind));
+        table_double(out, "epsilon", g->found.epsilon, dpmf_certainty_name(g->found.kind));
         table_double(out, "delta", g->found.delta, NULL);
         if (delta_too_large(g->found.delta, t->units)) table_text(out, "warning", DELTA_TOO_LARGE);
     }

@@ -67,7 +67,7 @@ class dpmf_toeplitz_shape(enum.IntEnum):
     DPMF_TOEPLITZ_INVERSE = 2
 
 
-class dpmf_kind(enum.IntEnum):
+class dpmf_certainty(enum.IntEnum):
     DPMF_EXACT = 0
     DPMF_UPPER_BOUND = 1
     DPMF_LOWER_BOUND = 2
@@ -80,7 +80,7 @@ class dpmf_adjacency(enum.IntEnum):
     DPMF_ADJACENCY_REPLACE_ONE = 2
 
 
-class dpmf_sensitivity_of(enum.IntEnum):
+class dpmf_sensitivity_scope(enum.IntEnum):
     DPMF_SENSITIVITY_PARTICIPATION = 0
     DPMF_SENSITIVITY_COLUMN = 1
 
@@ -817,7 +817,7 @@ FUNCTIONS = {
     "dpmf_strategy_column_norms": (dpmf_status, [POINTER(dpmf_strategy), POINTER(c_double)]),
     "dpmf_strategy_seeds": (c_int64, [POINTER(dpmf_strategy), c_int64]),
     "dpmf_strategy_step": (dpmf_status, [POINTER(dpmf_strategy), c_int64, c_int64, POINTER(c_double), POINTER(c_double), POINTER(c_double)]),
-    "dpmf_kind_name": (c_char_p, [c_int]),
+    "dpmf_certainty_name": (c_char_p, [c_int]),
     "dpmf_adjacency_name": (c_char_p, [c_int]),
     "dpmf_adjacency_parse": (dpmf_status, [c_char_p, POINTER(c_int)]),
     "dpmf_sensitivity_bound_name": (c_char_p, [c_int]),
@@ -865,7 +865,7 @@ FUNCTIONS = {
     "dpmf_mechanism_options_defaults": (dpmf_mechanism_options, []),
     "dpmf_mechanism_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_strategy), POINTER(dpmf_mechanism_options), POINTER(POINTER(dpmf_mechanism))]),
     "dpmf_ledger_add_mechanism": (dpmf_status, [POINTER(dpmf_ledger), POINTER(dpmf_mechanism), c_int64]),
-    "dpmf_mechanism_account": (dpmf_account_options, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_account_options": (dpmf_account_options, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_account_first": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, POINTER(dpmf_run), POINTER(c_double), POINTER(dpmf_account_options)]),
     "dpmf_mechanism_confirm": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_run), POINTER(dpmf_privacy)]),
     "dpmf_mechanism_encode": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),

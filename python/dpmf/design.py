@@ -95,7 +95,7 @@ class Report(Object):
 
     def read(self) -> Design:
         own = self._handle
-        account = c.dpmf_mechanism_account(c.dpmf_design_get(own).mechanism)
+        account = c.dpmf_mechanism_account_options(c.dpmf_design_get(own).mechanism)
         return Design(
             tuple(_candidate(c.dpmf_design_candidate(own, i).contents) for i in range(c.dpmf_design_get(own).count)),
             c.dpmf_design_get(own).chosen,
@@ -164,7 +164,7 @@ def _candidate(row: Any) -> Candidate:
         sampling=sampling_text(row.sampling),
         normalized=bool(row.normalized),
         is_search_point=bool(row.is_search_point),
-        sigma_kind=text(c.dpmf_kind_name(row.sigma_kind)),
+        sigma_kind=text(c.dpmf_certainty_name(row.sigma_kind)),
         sensitivity=sensitivity_of(row.sensitivity),
         eligible=bool(row.eligible),
         reason=text(row.reason),

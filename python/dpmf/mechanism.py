@@ -418,8 +418,8 @@ class Mechanism(Display, Filed, Object):
 
 
 def sensitivity_of(struct: Any) -> Sensitivity:
-    of = abi.dpmf_sensitivity_of(struct.of).name.rsplit("_", 1)[1].lower()
-    return Sensitivity(struct.value, text(c.dpmf_kind_name(struct.kind)), of, text(struct.method))
+    of = abi.dpmf_sensitivity_scope(struct.of).name.rsplit("_", 1)[1].lower()
+    return Sensitivity(struct.value, text(c.dpmf_certainty_name(struct.kind)), of, text(struct.method))
 
 
 def _borrow(kind: Any, pointer: Any, owner: Any) -> Any:

@@ -129,7 +129,7 @@ def privacy_of(struct: Any, options: Any, keep: Any = None, scope: Optional[Scop
     # The run of the caller is over: its callback must not be called for a statement.
     options.run = c.dpmf_run_defaults()
     values = {name: getattr(struct, name) for name, *_ in struct._fields_}
-    values["kind"] = text(c.dpmf_kind_name(struct.kind))
+    values["kind"] = text(c.dpmf_certainty_name(struct.kind))
     values["method"] = text(struct.method)
     values["slack_met"] = bool(struct.slack_met)
     return Privacy(**values, _struct=struct, _options=options, _keep=keep, _scope=scope)
@@ -175,7 +175,7 @@ def account_options(
     if isinstance(of, Mechanism):
         if sampling is not None or adjacency is not None:
             raise errors.ArgumentError("sampling, adjacency: the mechanism has them")
-        options = c.dpmf_mechanism_account(of._handle)
+        options = c.dpmf_mechanism_account_options(of._handle)
     else:
         options = c.dpmf_account_options_defaults()
         if of is not None:

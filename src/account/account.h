@@ -50,7 +50,7 @@ typedef struct account_question {
 
 typedef struct account_answer {
     double value; /* epsilon or ln delta; never NaN */
-    dpmf_kind kind;
+    dpmf_certainty kind;
     const char *method;
     int met; /* was the slack reached, by the method's own estimate of its error? */
 } account_answer;

@@ -40,7 +40,7 @@ static dpmf_status check_options(const dpmf_audit_options *o) {
 
 /* The claim: the caller's, else the mechanism's for this delta, else the epsilon that sigma gives. */
 static dpmf_status find_claim(dpmf_audit *a) {
-    dpmf_account_options how = dpmf_mechanism_account(a->mechanism);
+    dpmf_account_options how = dpmf_mechanism_account_options(a->mechanism);
     dpmf_privacy found = {0};
     a->result.delta = a->options.delta;
     a->result.confidence = a->options.confidence;

@@ -147,7 +147,7 @@ typedef struct fit {
 
 /* The epsilon of sigma, or of a larger one where there is no answer, so never above the run's; coarse far above the claim. */
 static dpmf_status account(const dpmf_audit *a, double sigma, double *out) {
-    dpmf_account_options how = dpmf_mechanism_account(a->mechanism);
+    dpmf_account_options how = dpmf_mechanism_account_options(a->mechanism);
     dpmf_status status = DPMF_OK;
     how.run = a->options.run;
     for (int tries = 0; tries < 8; tries++, sigma *= 2) {

@@ -107,7 +107,7 @@ static dpmf_status read_sensitivity(const cJSON *root, dpmf_sensitivity_bound *b
     TRY(base_json_get_text(object, "bound", "sensitivity", &asked));
     TRY(dpmf_sensitivity_bound_parse(asked, bound));
     TRY(base_json_get_text(object, "method", "sensitivity", &method));
-    for (out->kind = 0; strcmp(kind, dpmf_kind_name(out->kind)) != 0; out->kind++)
+    for (out->kind = 0; strcmp(kind, dpmf_certainty_name(out->kind)) != 0; out->kind++)
         if (out->kind == DPMF_ESTIMATE)
             return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the kind of sensitivity is not known");
     out->of = strcmp(of, "column") == 0 ? DPMF_SENSITIVITY_COLUMN : DPMF_SENSITIVITY_PARTICIPATION;
@@ -288,7 +288,7 @@ dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps,
     if (steps < 1 || steps > m->problem.steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "the first %lld steps, accepted 1 to %lld", (long long)steps,
                          (long long)m->problem.steps);
-    dpmf_account_options how = dpmf_mechanism_account(m);
+    dpmf_account_options how = dpmf_mechanism_account_options(m);
     if (run == NULL) run = &defaults;
     how.run = *run;
     if (steps == m->problem.steps) {
@@ -312,7 +312,7 @@ dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps,
 
 dpmf_status dpmf_ledger_add_mechanism(dpmf_ledger *ledger, const dpmf_mechanism *mechanism, int64_t times) {
     const double sigma = mechanism->sigma;
-    const dpmf_account_options how = dpmf_mechanism_account(mechanism);
+    const dpmf_account_options how = dpmf_mechanism_account_options(mechanism);
     if (!(sigma > 0))
         return base_fail(DPMF_ERROR_ARGUMENT, "the mechanism is not calibrated: it has no sigma to account for");
     return dpmf_ledger_add_sampled(ledger, sigma, &how, times);

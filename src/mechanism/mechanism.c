@@ -249,7 +249,7 @@ void dpmf_mechanism_free(dpmf_mechanism *m) {
 }
 
 /* Without sampling the run is one release for any C; sigma is then per sensitivity under the adjacency. */
-dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *m) {
+dpmf_account_options dpmf_mechanism_account_options(const dpmf_mechanism *m) {
     dpmf_account_options o = dpmf_account_options_defaults();
     o.adjacency = m->problem.adjacency;
     o.sampling = m->sampling;
@@ -317,7 +317,7 @@ dpmf_status mechanism_describe(const dpmf_mechanism *m, base_writer *w, base_ten
     TRY(describe_inputs(m, w, tensors));
     base_json_open(w, "sensitivity", '{');
     base_json_double(w, "value", e->sensitivity.value);
-    base_json_text(w, "kind", dpmf_kind_name(e->sensitivity.kind));
+    base_json_text(w, "kind", dpmf_certainty_name(e->sensitivity.kind));
     base_json_text(w, "of", e->sensitivity.of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
     base_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
     base_json_text(w, "method", e->sensitivity.method);
@@ -458,7 +458,7 @@ static dpmf_status confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *
 }
 
 static dpmf_status confirm_epsilon(const dpmf_mechanism *m, const dpmf_run *run, dpmf_privacy *found) {
-    dpmf_account_options how = dpmf_mechanism_account(m);
+    dpmf_account_options how = dpmf_mechanism_account_options(m);
     if (m->problem.epsilon == 0) return DPMF_OK;
     how.run = *run;
     TRY(dpmf_account_epsilon(m->sigma, m->problem.delta, &how, found));
@@ -526,7 +526,7 @@ dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double eps
     } else {
         TRY(make_copy(mechanism, sampling, run, &m));
     }
-    dpmf_account_options how = dpmf_mechanism_account(m);
+    dpmf_account_options how = dpmf_mechanism_account_options(m);
     how.run = *run;
     TRY_DONE(dpmf_calibrate_sigma(epsilon, delta, &how, &privacy));
     m->sigma = privacy.sigma;

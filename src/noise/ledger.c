@@ -397,7 +397,7 @@ dpmf_status dpmf_ledger_enter(const char *path, const dpmf_mechanism *mechanism,
         return base_fail(DPMF_ERROR_ARGUMENT, "ledger: the mechanism is not calibrated, so it has no account");
     TRY(check_options(path, &o));
     TRY(dpmf_mechanism_confirm(mechanism, &o.run, NULL));
-    const dpmf_account_options how = dpmf_mechanism_account(mechanism);
+    const dpmf_account_options how = dpmf_mechanism_account_options(mechanism);
     TRY(fill_account(mechanism->sigma, &how, &added));
     added.digest = mechanism->digest;
     TRY(name_run(key, mechanism->digest, o.binding, &added));

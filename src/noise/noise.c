@@ -151,7 +151,7 @@ dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, doub
     if (sensitivity->kind != DPMF_EXACT && sensitivity->kind != DPMF_UPPER_BOUND)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "the mechanism's sensitivity is only known as %s %s: noise of that size gives no guarantee",
-                         sensitivity->kind == DPMF_ESTIMATE ? "an" : "a", dpmf_kind_name(sensitivity->kind));
+                         sensitivity->kind == DPMF_ESTIMATE ? "an" : "a", dpmf_certainty_name(sensitivity->kind));
     const double sigma = mechanism->sigma > 0 ? mechanism->sigma : 1;
     dpmf_exact release = {.sensitivity = sensitivity->value, .scale = clip * sigma * sensitivity->value};
     TRY(check_scale(o.precision, release.scale, "clip x sigma x sensitivity"));

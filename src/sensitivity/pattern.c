@@ -186,7 +186,7 @@ static double best_signs(const part *p, double *u) {
 }
 
 /* Parts are added up: a sum of exact values is exact, a sum with a bound in it is a bound. */
-static void add(sensitivity_found *total, double square, dpmf_kind kind, sensitivity_method_kind method) {
+static void add(sensitivity_found *total, double square, dpmf_certainty kind, sensitivity_method_kind method) {
     total->square += square;
     if (kind != DPMF_EXACT) total->kind = DPMF_UPPER_BOUND;
     if (method > total->method) total->method = method; /* the later in the list says more about what was needed */

@@ -50,7 +50,7 @@ const char *sensitivity_method(const char *text);
 
 typedef struct sensitivity_found {
     double square; /* of the sensitivity; negative: nothing found yet */
-    dpmf_kind kind;
+    dpmf_certainty kind;
     sensitivity_method_kind method;
 } sensitivity_found;
 

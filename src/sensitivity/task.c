@@ -363,7 +363,7 @@ static int find_name(int count, const char *const *names, const char *text) {
     return -1;
 }
 
-const char *dpmf_kind_name(dpmf_kind kind) {
+const char *dpmf_certainty_name(dpmf_certainty kind) {
     return (unsigned)kind < sizeof KINDS / sizeof KINDS[0] ? KINDS[kind] : "unknown";
 }
 

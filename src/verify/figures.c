@@ -32,13 +32,13 @@ static void check_sensitivity(verify_task *v) {
     const int same = claimed->kind == found->kind && claimed->of == found->of && claimed->method == found->method;
     if (same) {
         verify_check_equal(v->out, "sensitivity", claimed->value, found->value, VERIFY_TOLERANCE_SAME,
-                           "computed again: %s (%s)", found->method, dpmf_kind_name(found->kind));
+                           "computed again: %s (%s)", found->method, dpmf_certainty_name(found->kind));
         return;
     }
     const dpmf_check check = {
         .name = "sensitivity", .claimed = claimed->value, .found = found->value, .tolerance = VERIFY_TOLERANCE_SAME};
-    verify_check_add(v->out, check, "claimed as %s by '%s', found as %s by '%s'", dpmf_kind_name(claimed->kind),
-                     claimed->method, dpmf_kind_name(found->kind), found->method);
+    verify_check_add(v->out, check, "claimed as %s by '%s', found as %s by '%s'", dpmf_certainty_name(claimed->kind),
+                     claimed->method, dpmf_certainty_name(found->kind), found->method);
 }
 
 /* Two climbs may end apart, but on numbers of few digits: a claim between such numbers was changed. */

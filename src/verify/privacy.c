@@ -45,7 +45,7 @@ static dpmf_status check_back(verify_task *v, int other) {
     const dpmf_mechanism *m = v->mechanism;
     const char *what = other ? "the contour integral" : "it";
     const double tolerance = other ? VERIFY_TOLERANCE_OTHER : 1e-3; /* of two bounds, each with a slack of its own */
-    dpmf_account_options how = dpmf_mechanism_account(m);
+    dpmf_account_options how = dpmf_mechanism_account_options(m);
     dpmf_privacy found = {0};
     int made = 1;
     how.run = *v->run;
@@ -66,7 +66,8 @@ static dpmf_status check_back(verify_task *v, int other) {
     if (other)
         verify_check_add(v->out, check, "at sigma and delta, by %s", inverted);
     else
-        verify_check_add(v->out, check, "at sigma and delta, again: %s (%s)", found.method, dpmf_kind_name(found.kind));
+        verify_check_add(v->out, check, "at sigma and delta, again: %s (%s)", found.method,
+                         dpmf_certainty_name(found.kind));
     return DPMF_OK;
 }
 
@@ -75,7 +76,7 @@ static const double OLDER = 1e-3;
 
 dpmf_status verify_privacy(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
-    dpmf_account_options how = dpmf_mechanism_account(m);
+    dpmf_account_options how = dpmf_mechanism_account_options(m);
     dpmf_privacy found = {0};
     if (m->problem.epsilon == 0) {
         verify_check_skip(v->out, "sigma",
@@ -101,7 +102,7 @@ dpmf_status verify_privacy(verify_task *v) {
                               .found = found.sigma,
                               .tolerance = above ? more : VERIFY_TOLERANCE_OTHER};
     verify_check_add(v->out, check, "the least sigma for the guarantee, again: %s (%s)%s", found.method,
-                     dpmf_kind_name(found.kind),
+                     dpmf_certainty_name(found.kind),
                      above && check.ok ? "; the file has a little more noise than this account needs" : "");
     if (dpmf_sampling_is_none(&m->sampling))
         verify_check_equal(v->out, "delta", m->problem.delta, verify_gaussian_delta(1 / m->sigma, m->problem.epsilon),

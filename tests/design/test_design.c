@@ -96,7 +96,7 @@ static void check_mechanism(const dpmf_design *d, const dpmf_design_options *o) 
     const dpmf_mechanism *m = dpmf_design_get(d).mechanism;
     const dpmf_candidate *c = chosen_of(d);
     const dpmf_evaluation e = dpmf_mechanism_get(m).evaluation;
-    const dpmf_account_options a = dpmf_mechanism_account(m);
+    const dpmf_account_options a = dpmf_mechanism_account_options(m);
     const dpmf_privacy p = dpmf_design_get(d).privacy;
     dpmf_privacy found;
     char text[4000];

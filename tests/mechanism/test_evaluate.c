@@ -354,8 +354,8 @@ static void test_names_of_choices_are_read_back(void **unused) {
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_sensitivity_bound_parse(NULL, &bound));
     assert_int_equal(bound, DPMF_BOUND_SIGNS);
     assert_string_equal(dpmf_sensitivity_bound_name((dpmf_sensitivity_bound)4), "unknown");
-    assert_string_equal(dpmf_kind_name(DPMF_UPPER_BOUND), "upper bound");
-    assert_string_equal(dpmf_kind_name((dpmf_kind)77), "unknown");
+    assert_string_equal(dpmf_certainty_name(DPMF_UPPER_BOUND), "upper bound");
+    assert_string_equal(dpmf_certainty_name((dpmf_certainty)77), "unknown");
 }
 
 int main(void) {

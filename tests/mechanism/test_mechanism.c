@@ -190,7 +190,7 @@ static void test_bounds_that_no_version_writes_are_refused(void **unused) {
         if (i == 2) m->problem.evaluation.lower_bound.rms_loss = 0;
         if (i == 3) m->problem.evaluation.lower_bound.max_loss = -1;
         if (i == 4) m->problem.evaluation.sensitivity.method = "trust me";
-        if (i == 5) m->problem.evaluation.sensitivity.kind = (dpmf_kind)9;
+        if (i == 5) m->problem.evaluation.sensitivity.kind = (dpmf_certainty)9;
         check_ok(mechanism_finish(m));
         check_fails(DPMF_ERROR_FORMAT, copied(m, &other));
         assert_null(other);

@@ -432,7 +432,7 @@ static void test_the_sensitivity_must_be_certain(void **unused) {
     dpmf_noise *noise = NULL;
     (void)unused;
     for (int kind = DPMF_EXACT; kind <= DPMF_ESTIMATE; kind++) {
-        m->problem.evaluation.sensitivity.kind = (dpmf_kind)kind;
+        m->problem.evaluation.sensitivity.kind = (dpmf_certainty)kind;
         if (kind == DPMF_EXACT || kind == DPMF_UPPER_BOUND)
             check_ok(dpmf_noise_create(m, 3, 1.0, case_key, NULL, &noise));
         else

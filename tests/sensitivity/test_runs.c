@@ -166,7 +166,7 @@ static void test_a_million_steps_fit_in_memory(void **unused) {
     static const struct {
         const char *name, *participation;
         int normalize;
-        dpmf_kind kind;
+        dpmf_certainty kind;
     } table[] = {
         {"tree-online", "cyclic:10,100000", 0, DPMF_EXACT}, {"toeplitz", "cyclic:10,100000", 0, DPMF_EXACT},
         {"toeplitz", "minsep:10,100000", 0, DPMF_EXACT},    {"tree-online", "shuffled:10,100000", 0, DPMF_EXACT},

@@ -11,7 +11,7 @@
 #include <math.h>
 
 static void check_square(const dpmf_strategy *s, const char *participation, dpmf_sensitivity_bound bound, double want,
-                         dpmf_kind kind, double tolerance) {
+                         dpmf_certainty kind, double tolerance) {
     dpmf_sensitivity found = compute(s, participation, bound);
     check_near(found.value * found.value / want, 1, tolerance);
     assert_int_equal(found.kind, kind);

@@ -51,7 +51,7 @@ typedef struct rivals {
 /* ---- one mechanism ---- */
 
 static inline double rival_sigma(rivals *r, const dpmf_mechanism *m, const dpmf_sampling *sampling) {
-    const dpmf_account_options a = dpmf_mechanism_account(m);
+    const dpmf_account_options a = dpmf_mechanism_account_options(m);
     dpmf_privacy found;
     assert_true(sampling->count <= RIVAL_SIGMAS);
     double *known = &r->sigma[dpmf_sampling_is_none(sampling) ? 0 : sampling->count];
