@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "strategy/strategy.h"
 
+#include <float.h>
 #include <math.h>
 
 dpmf_account_options dpmf_account_options_defaults(void) {
@@ -302,8 +303,13 @@ static dpmf_status answer_at(double sigma, int of_epsilon, double given, const d
         r.question.given = of_epsilon ? log(given) : given;
         r.question.sigma = sigma * r.options.sigma_unit;
         TRY_DONE(account_answer_question(&r.question, &found));
-        answer = account_privacy(&r, sigma, of_epsilon ? found.value : given,
-                                 of_epsilon ? given : fmin(1, exp(found.value)));
+        double delta = of_epsilon ? given : fmin(1, exp(found.value));
+        if (!(delta > 0) &&
+            found.value > -INFINITY) { /* below every double: 0 would be a guarantee that does not hold */
+            delta = DBL_TRUE_MIN;
+            found.kind = DPMF_UPPER_BOUND;
+        }
+        answer = account_privacy(&r, sigma, of_epsilon ? found.value : given, delta);
         answer.kind = found.kind;
         answer.method = found.method;
         answer.slack_met = found.met;

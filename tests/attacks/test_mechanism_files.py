@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks with mechanism files whose parts do not belong together. The digest is public: an attacker who changes a file gives it one
+that fits."""
+import json
+import math
+import os
+import unittest
+
+from common import Case, File
+
+STEPS, QUIET = 200, 150
+
+
+class Pairs(Case):
+    def make(self, order):
+        """C = (1-x)^order, of which the family holds all coefficients and those of its inverse."""
+        path = self.write("c.json", json.dumps({"coefficients": [(-1) ** j * math.comb(order, j) for j in range(order + 1)]}))
+        return ["evaluate", "--family", "toeplitz", "--steps", STEPS, "--parameters", path, "--bound", "none", "--epsilon", 1,
+                "--delta", 1e-6, "-o", self.path("m.dpmf")]
+
+    def forge(self, order, first):
+        """C times the forged inverse is `first` at 0 and 1 from step QUIET on, where honesty asks for 1, 0, 0, ..."""
+        column = [first] + [0.0] * (QUIET - 1) + [1.0] * (STEPS - QUIET)
+        for _ in range(order):
+            for t in range(1, STEPS):
+                column[t] += column[t - 1]
+        with open(self.path("m.dpmf"), "rb") as file:
+            forged = File(file.read())
+        forged.arrays["strategy.inverse_coefficients"] = [[STEPS], column]
+        return self.write("forged.dpmf", forged.bytes())
+
+    def test_an_inverse_that_makes_no_noise(self):
+        """A file has C, from which the guarantee follows, and its inverse, which makes the noise. The check of the two had a tolerance
+        that grew with both: for C = (1-x)^8 an inverse that begins with 1e-9 in the place of 1 passed, and 150 steps went out without
+        noise under an epsilon of 1. Now their product is 1 to one part in 10^8, for series of any size."""
+        for order in (1, 8):
+            self.ok(*self.make(order))
+            self.ok("account", self.path("m.dpmf"))
+            for first in (1e-9, 1 - 1e-6):
+                forged = self.forge(order, first)
+                for verb in (["inspect"], ["account"], ["count", "--testing-seed", 1],
+                             ["noise", "--dim", 1, "--rows", "0:1", "--testing-seed", 1, "-o", self.path("rows")]):
+                    self.refused(1, verb[0], forged, *verb[1:], says=["their product may differ from 1"])
+                self.assertFalse(os.path.exists(self.path("rows")))
+
+    def test_a_pair_that_doubles_cannot_hold(self):
+        """The inverse of (1-x)^12 passes what doubles hold exactly: such a file was written, and no check could tell it from a forged one.
+        Now it is refused when it is made, and nothing is written."""
+        self.refused(1, *self.make(12), says=["too ill-conditioned for double precision"])
+        self.assertFalse(os.path.exists(self.path("m.dpmf")))
+
+
+if __name__ == "__main__":
+    unittest.main()
