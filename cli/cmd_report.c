@@ -25,19 +25,6 @@ static int report_mechanism(const arguments *given, page *p) {
     return code;
 }
 
-int cmd_report(const arguments *given) {
-    page p = {0};
-    const bool out = option_given(given, OPTION_OUT), json = option_given(given, OPTION_JSON);
-    if (!out && !json)
-        return fail(EXIT_USAGE, "--out is required: -o PAGE.html, the page to write, or --json for its figures");
-    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until page_write */
-    int code = option_given(given, OPTION_MECHANISM) ? report_stream(given, &p) : report_mechanism(given, &p);
-    if (code == 0 && out) code = page_write(&p, option_is(given, OPTION_OUT, "-") ? NULL : given->text[OPTION_OUT]);
-    if (code == 0 && json) code = page_print_object(&p);
-    page_free(&p);
-    return code;
-}
-
 /* dpmf report STREAM: the released totals with their bands, ranges with their intervals, and what is promised. */
 
 static void add_statement(const arguments *given, const released *r, text_buffer *t) {
@@ -123,7 +110,7 @@ static int add_ranges(const arguments *given, const released *r, page *p) {
     return code;
 }
 
-int report_stream(const arguments *given, page *p) {
+static int report_stream(const arguments *given, page *p) {
     released r = {0};
     text_buffer statement = {0}, *t = &p->object;
     int code = released_read(given, &r);
@@ -155,5 +142,18 @@ int report_stream(const arguments *given, page *p) {
     }
     text_free(&statement);
     released_free(&r);
+    return code;
+}
+
+int cmd_report(const arguments *given) {
+    page p = {0};
+    const bool out = option_given(given, OPTION_OUT), json = option_given(given, OPTION_JSON);
+    if (!out && !json)
+        return fail(EXIT_USAGE, "--out is required: -o PAGE.html, the page to write, or --json for its figures");
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until page_write */
+    int code = option_given(given, OPTION_MECHANISM) ? report_stream(given, &p) : report_mechanism(given, &p);
+    if (code == 0 && out) code = page_write(&p, option_is(given, OPTION_OUT, "-") ? NULL : given->text[OPTION_OUT]);
+    if (code == 0 && json) code = page_print_object(&p);
+    page_free(&p);
     return code;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dpmf count: input (count/input.c) is cut into lines, a line into numbers (count/lines.c), a row of numbers becomes a row
- * of sums in the library, which is printed (count/print.c) to where it goes (count/release.c), after the state file has it.
+ * of sums in the library, which is printed and given to where it goes (count/release.c), after the state file has it.
  */
 #ifndef DPMF_CLI_COUNT_H
 #define DPMF_CLI_COUNT_H
@@ -57,7 +57,7 @@ typedef enum line_kind { LINE_ROW, LINE_HEADER, LINE_BAD } line_kind;
 line_kind lines_read(line_reader *reader, const char *line, size_t length, bool first, fixed *row, slice *time,
                      char why[WHY]);
 
-/* ---- answers (count/print.c) ---- */
+/* ---- answers (count/release.c) ---- */
 
 void print_titles(text_buffer *t, const line_reader *reader); /* the header of a CSV */
 

@@ -729,7 +729,7 @@ const option_row options[OPTION_TOTAL] = {
                     .argument = "FILE",
                     .verbs =
                         DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN | PREDICT | AUDIT,
-                    .help = "write there" /* options/tour.c has the words of each verb */},
+                    .help = "write there" /* options/verbs.c has the words of each verb */},
     [OPTION_THROUGH] = {.name = "through",
                         .kind = KIND_CHOICE,
                         .argument = "WHAT",

@@ -78,7 +78,4 @@ void report_parts(const report *r, text_buffer *object); /* and "parts": epsilon
 void report_plain(const report *r, text_buffer *plain);  /* the main figures as HTML, for readers without script */
 void report_free(report *r);
 
-/* The same for a stream that count has written (report/stream.c): 0, or the exit code after a message. */
-int report_stream(const arguments *given, page *p);
-
 #endif
