@@ -238,6 +238,7 @@ static dpmf_status blt_sensitivity(const dpmf_strategy *s, const sensitivity_tas
         sum += c->scale[i];
     }
     *done = sum <= 1;
+    if (*done) TRY(sensitivity_check_visits((double)task->k));
     if (*done)
         *out = (sensitivity_found){blt_pattern_square(c, s->steps, task->k, task->b), DPMF_EXACT,
                                    SENSITIVITY_METHOD_EARLIEST};
