@@ -345,6 +345,7 @@ static int find_question(const arguments *given, account *a) {
         return a->sigma > 0.0 && epsilon && delta && given->operand == NULL ? 0 : refuse_set();
     }
     a->ask = a->sigma == 0.0 ? ASK_SIGMA : delta ? ASK_EPSILON : ASK_DELTA;
+    if (a->mechanism != NULL && !(a->sigma > 0.0) && epsilon + delta < 2) return check_calibrated(given, a->mechanism);
     return (a->sigma > 0.0) + epsilon + delta == 2 ? 0 : refuse_set();
 }
 
