@@ -525,7 +525,7 @@ static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampl
 }
 
 /*
- * Takes the sigma that calibration found, or a little more: calibration reads coarser grids than those who ask later, and
+ * Takes the sigma that calibration found, or a little more: calibration reads coarser grids than later accounts, and
  * where they bound delta otherwise, the mechanism would be refused as one that claims too much.
  */
 static dpmf_status take_sigma(dpmf_mechanism *m, const dpmf_account_options *how, dpmf_privacy *privacy) {

@@ -102,9 +102,10 @@ static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, double cli
 
 static dpmf_status check_calibrated(const dpmf_mechanism *mechanism, int uncalibrated) {
     if (mechanism->sigma > 0 || uncalibrated) return DPMF_OK;
-    return base_fail(DPMF_ERROR_ARGUMENT,
-                     "the mechanism has no sigma, and its noise would promise nothing: calibrate it to (epsilon, delta) "
-                     "first; the option uncalibrated takes sigma = 1");
+    return base_fail(
+        DPMF_ERROR_ARGUMENT,
+        "the mechanism has no sigma, and its noise would promise nothing: calibrate it to (epsilon, delta) "
+        "first; the option uncalibrated takes sigma = 1");
 }
 
 /* The seeds' key depends on the mechanism's digest, and on the label if there is one. */

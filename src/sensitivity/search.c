@@ -338,7 +338,7 @@ double sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t coun
                 i += (still - 1) * b;
                 continue;
             }
-            if (i >= last && i - last >= count) break; /* all have left */
+            if (i >= last && i - last >= count) break;        /* all have left */
             int64_t leaving = terms >= k ? i - k * b : count; /* terms counts how many came before */
             if (i < count) base_running_add(&sum, c[i]);
             if (leaving < count) base_running_add(&sum, -c[leaving]);
