@@ -87,6 +87,7 @@ typedef struct bench {
 static double time_rows(const bench *b, const dpmf_mechanism *m, int64_t count, int64_t lookahead, int64_t steps,
                         int add) {
     dpmf_noise_options o = dpmf_noise_options_defaults();
+    o.uncalibrated = 1;
     const dpmf_segment segment = {b->g, count};
     dpmf_noise *noise = NULL;
     double each[REPEATS];
@@ -160,6 +161,7 @@ static void lookahead(const bench *b, const dpmf_workload *a, int64_t count) {
 /* The first row, the mean of as many later ones as fill the rows ahead twice, and the longest of those. */
 static void first_row(const bench *b, dpmf_mechanism *m, const char *what, int64_t count, int64_t steps) {
     dpmf_noise_options o = dpmf_noise_options_defaults();
+    o.uncalibrated = 1;
     const dpmf_segment segment = {b->g, count};
     dpmf_noise *noise = NULL;
     double first = 0, sum = 0, longest = 0;

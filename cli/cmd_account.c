@@ -345,6 +345,7 @@ static int find_question(const arguments *given, account *a) {
         return a->sigma > 0.0 && epsilon && delta && given->operand == NULL ? 0 : refuse_set();
     }
     a->ask = a->sigma == 0.0 ? ASK_SIGMA : delta ? ASK_EPSILON : ASK_DELTA;
+    if (a->mechanism != NULL && !(a->sigma > 0.0) && epsilon + delta < 2) return check_calibrated(given, a->mechanism);
     return (a->sigma > 0.0) + epsilon + delta == 2 ? 0 : refuse_set();
 }
 
@@ -430,8 +431,10 @@ static void adopt_claim(const arguments *given, account *a) {
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         if (option_given(given, changes[i])) return;
     if (a->delta != dpmf_mechanism_get(a->mechanism).delta || !same_sampling(&held, &a->how.sampling)) return;
-    if (claimed == 0.0 || a->found.epsilon > claimed) return;
-    a->recomputed = a->found.epsilon;
+    dpmf_privacy confirmed; /* load_confirmed has asked: the answer is kept */
+    if (claimed == 0.0 || dpmf_mechanism_confirm(a->mechanism, NULL, &confirmed) != DPMF_OK) return;
+    if (fmin(confirmed.epsilon, a->found.epsilon) > claimed) return;
+    a->recomputed = fmin(confirmed.epsilon, a->found.epsilon);
     a->found.epsilon = claimed;
 }
 

@@ -154,6 +154,7 @@ static int run_audit(const arguments *given, const dpmf_mechanism *mechanism, dp
     if (option_given(given, OPTION_CONFIDENCE)) how.confidence = given->number[OPTION_CONFIDENCE];
     if (option_given(given, OPTION_EPSILON)) how.epsilon = given->number[OPTION_EPSILON];
     how.delta = option_given(given, OPTION_DELTA) ? given->number[OPTION_DELTA] : dpmf_mechanism_get(mechanism).delta;
+    if (!(dpmf_mechanism_get(mechanism).sigma > 0.0)) return check_calibrated(given, mechanism);
     if (!(how.delta > 0.0)) return fail(EXIT_USAGE, "--delta is required: the file claims no epsilon and delta");
     if (option_given(given, OPTION_TESTING_SEED)) {
         status = dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);

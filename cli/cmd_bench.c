@@ -181,6 +181,7 @@ static double time_noise(const char *family, int64_t steps, int64_t bands, int b
     dpmf_mechanism *mechanism = noise_mechanism(family, steps, bands, buffers);
     double best = -1.0;
     how.run.threads = threads;
+    how.uncalibrated = 1; /* for the clock alone */
     dpmf_status status = mechanism == NULL ? DPMF_ERROR_ARGUMENT : dpmf_key_testing(1, key);
     if (status == DPMF_OK) status = dpmf_noise_create(mechanism, dim, 1.0, key, &how, &noise);
     for (int repeat = 0; repeat < 3 && status == DPMF_OK; repeat++) {

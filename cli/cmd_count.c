@@ -249,6 +249,7 @@ static int open_counter(count *c) {
     wanted.state = c->given->text[OPTION_STATE];
     wanted.key_file = c->given->text[OPTION_KEY_FILE];
     wanted.clip_rows = option_given(c->given, OPTION_CLIP_ROWS);
+    wanted.uncalibrated = option_given(c->given, OPTION_UNCALIBRATED);
     wanted.run = run_with(0);
     wanted.release = option_is(c->given, OPTION_RELEASE, "exact")   ? DPMF_RELEASE_EXACT
                      : option_is(c->given, OPTION_RELEASE, "plain") ? DPMF_RELEASE_PLAIN

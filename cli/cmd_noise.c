@@ -74,6 +74,7 @@ static void read_options(const arguments *given, request *r) {
     r->options.offset = given->count[OPTION_OFFSET];
     r->options.count = option_given(given, OPTION_SHARD) ? given->count[OPTION_SHARD] : 0;
     r->options.replay = option_given(given, OPTION_REPLAY);
+    r->options.uncalibrated = option_given(given, OPTION_UNCALIBRATED);
     r->options.key_file = given->text[OPTION_KEY_FILE];
     r->options.rows_may_repeat = option_is(given, OPTION_STATE, "none");
     r->options.state = r->options.rows_may_repeat ? NULL : given->text[OPTION_STATE];

@@ -50,8 +50,9 @@ int check_calibrated(const arguments *given, const dpmf_mechanism *mechanism) {
     return fail(
         EXIT_UNABLE,
         "%s is not calibrated: it has no sigma, and its noise would promise nothing; 'dpmf calibrate' finds the "
-        "sigma for an (epsilon, delta), --uncalibrated takes sigma = 1",
-        show(given->operand, shown));
+        "sigma for an (epsilon, delta)%s",
+        show(given->operand, shown),
+        options[OPTION_UNCALIBRATED].verbs >> given->verb & 1u ? ", --uncalibrated takes sigma = 1" : "");
 }
 
 /* ---- objects of the options ------------------------------------------------------------------------------------ */

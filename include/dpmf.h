@@ -1076,6 +1076,7 @@ typedef struct dpmf_noise_options {
     int exact;           /* 1: the exact release, see below; rows are double for any `precision` */
     double grid;         /* of the exact release: 0 chosen, or a power of two that sums are multiples of */
     const dpmf_noise_maker *maker; /* NULL, or the maker of the rows (dpmf_experimental.h) */
+    int uncalibrated; /* 1: a mechanism without sigma is taken with sigma = 1, which promises nothing; else it is refused */
 } dpmf_noise_options;
 
 DPMF_API dpmf_noise_options dpmf_noise_options_defaults(void);
@@ -1276,6 +1277,7 @@ typedef struct dpmf_counter_options {
                            * units, each of which adds at most `clip`, and is used as it is */
     dpmf_run run;         /* progress of seeking, of the error bars and of many rows */
     dpmf_release release; /* exact wherever the mechanism has an exact release; or one of the two */
+    int uncalibrated;     /* as in dpmf_noise_options */
 } dpmf_counter_options;
 
 DPMF_API dpmf_counter_options dpmf_counter_options_defaults(void);
@@ -1283,8 +1285,8 @@ DPMF_API dpmf_counter_options dpmf_counter_options_defaults(void);
 typedef struct dpmf_counter dpmf_counter;
 
 /*
- * At row 0, or where the state file stands. Refused: a mechanism whose guarantee rests on sampling, and a workload that is a
- * matrix or an operator. One thread at a time may use it. NULL options: the defaults.
+ * At row 0, or where the state file stands. Refused: a mechanism without sigma (unless `uncalibrated`), one whose guarantee rests on
+ * sampling, and a workload that is a matrix or an operator. One thread at a time may use it. NULL options: the defaults.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns, double clip,
                                                          const uint8_t key[DPMF_KEY_SIZE],

@@ -7,6 +7,7 @@ has at most 200 lines, and no page uses the words that CONTRIBUTING asks to avoi
     check_docs.py --words FOLDER     only the words, in the pages of a folder
     check_docs.py --self-test
 """
+import fnmatch
 import pathlib
 import re
 import sys
@@ -55,11 +56,23 @@ def word_problems(page):
             yield "%s:%d: '%s': CONTRIBUTING.md, Words, has better ones" % (page, number, found)
 
 
+def test_problems(root, page):
+    """Promises name the tests that show them: `tests/<stage>/test_x.c`, `test_x.py`, `test_x`, where x may end in *."""
+    names = {path.stem for folder in ("tests", "python/tests") for path in (root / folder).rglob("test_*.*")}
+    for word in re.findall(r"`([\w/]*test_\w+\*?(?:\.\w+)?)`", page.read_text(encoding="utf-8")):
+        if "/" in word and not (root / word).exists():
+            yield "%s: no such test: %s" % (page, word)
+        elif not any(fnmatch.fnmatch(name, word.rpartition("/")[2].partition(".")[0]) for name in names):
+            yield "%s: no such test: %s" % (page, word)
+
+
 def problems(root):
     pages = sorted(root.glob("*.md")) + sorted((root / "docs").glob("*.md")) + sorted(root.glob("*/README.md"))
     for page in pages:
         yield from link_problems(page)
         yield from word_problems(page)
+        if page.name.lower() == "security.md":
+            yield from test_problems(root, page)
     index = root / "docs" / "index.md"
     named = set(LINK.findall(index.read_text(encoding="utf-8"))) if index.exists() else set()
     for page in sorted((root / "docs").glob("*.md")):
@@ -89,6 +102,13 @@ def self_test():
         for text in ("`says how`", "## Words\n| x | says how |\n", "It says so. A row of a line, one a day."):
             (root / "README.md").write_text(text)
             assert list(problems(root)) == [], (text, list(problems(root)))
+        (root / "tests").mkdir()
+        (root / "tests" / "test_here.py").write_text("")
+        (root / "SECURITY.md").write_text("`test_here`, `test_he*.py`, `tests/test_here.py`")
+        assert list(problems(root)) == [], list(problems(root))
+        for text in ("`test_gone`", "`tests/test_here.c`"):
+            (root / "SECURITY.md").write_text(text)
+            assert any("no such test" in problem for problem in problems(root)), text
         (root / "docs" / "new.md").write_text("x")
         assert any("does not name new.md" in problem for problem in problems(root))
     return 0

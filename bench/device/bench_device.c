@@ -38,14 +38,16 @@ static dpmf_mechanism *mechanism_of(int buffers) {
     dpmf_strategy *strategy = NULL;
     dpmf_mechanism *mechanism = NULL;
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
+    dpmf_mechanism_options about = dpmf_mechanism_options_defaults();
     dpmf_optimization found;
+    about.sigma = 1;
     o.buffers = buffers;
     need(dpmf_workload_parse("prefix", STEPS, &workload));
     if (buffers == 0)
         need(dpmf_strategy_create("identity", workload, NULL, &strategy));
     else
         need(dpmf_optimize("tvblt", workload, NULL, &o, &strategy, &found));
-    need(dpmf_mechanism_create(workload, NULL, strategy, NULL, &mechanism));
+    need(dpmf_mechanism_create(workload, NULL, strategy, &about, &mechanism));
     dpmf_strategy_free(strategy);
     dpmf_workload_free(workload);
     return mechanism;

@@ -80,6 +80,7 @@ static double seconds_a_step(const dpmf_mechanism *mechanism, int together, int6
     double time[MEASURED];
     int64_t offset = 0, count = 0;
     o.run.threads = 1;
+    o.uncalibrated = 1;
     check(dpmf_key_testing(1, key));
     check(dpmf_mpi_noise_create(MPI_COMM_WORLD, mechanism, dim, 1, key, &o, &noise));
     dpmf_mpi_noise_shard(noise, &offset, &count);
@@ -136,6 +137,7 @@ static void visit_shard(const dpmf_mechanism *mechanism, int64_t dim, int64_t fr
     o.offset = from;
     o.count = count;
     o.run.threads = 1;
+    o.uncalibrated = 1;
     check(dpmf_key_testing(1, key));
     check(dpmf_noise_create(mechanism, dim, 1, key, &o, &noise));
     for (int t = 0; t < rows; t++) {

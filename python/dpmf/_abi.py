@@ -518,6 +518,7 @@ class dpmf_noise_options(Structure):
         ("exact", c_int),
         ("grid", c_double),
         ("maker", POINTER(dpmf_noise_maker)),
+        ("uncalibrated", c_int),
     ]
 
 
@@ -568,6 +569,7 @@ class dpmf_counter_options(Structure):
         ("clip_rows", c_int),
         ("run", dpmf_run),
         ("release", c_int),
+        ("uncalibrated", c_int),
     ]
 
 

@@ -46,7 +46,8 @@ class Counter(Object):
     the sums are on the disk before `add` or `extend` returns: one sync per call, so adding rows in groups is much faster. The
     file is as secret as the data.
 
-    A mechanism whose guarantee needs sampling is refused: a count does no sampling.
+    A mechanism whose guarantee needs sampling is refused: a count does no sampling. So is one without sigma, unless
+    `uncalibrated=True` takes sigma = 1; its sums promise nothing, and `calibrated` is False.
 
     >>> from dpmf import evaluate, testing_key
     >>> counter = Counter(evaluate("toeplitz", 365, sigma=1.0), clip=1.0, key=testing_key(1))
@@ -71,6 +72,7 @@ class Counter(Object):
         label: Optional[str] = None,
         clip_rows: bool = False,
         release: str = "auto",
+        uncalibrated: bool = False,
     ):
         self._pointer = None
         if key is None and state is not None and state is not NO_STATE:
@@ -85,6 +87,7 @@ class Counter(Object):
         options.key_file = path_bytes(key) if isinstance(key, (str, os.PathLike)) else None
         options.rows_may_repeat = int(isinstance(state, NoState))
         options.clip_rows = flag(clip_rows, "clip_rows")
+        options.uncalibrated = flag(uncalibrated, "uncalibrated")
         if release not in RELEASES:
             raise errors.ArgumentError("release = %r, accepted: %s" % (release, ", ".join(RELEASES)))
         options.release = RELEASES[release]

@@ -378,6 +378,7 @@ class Mechanism(Display, Filed, Object):
         lookahead: int = 0,
         scratch: Any = None,
         threads: int = 0,
+        uncalibrated: bool = False,
     ) -> "NoiseStream":
         """The stream of rows that a run adds; the options are those of NoiseStream."""
         given = locals()

@@ -30,7 +30,7 @@ DTYPES: Dict[str, Tuple[Any, Any]] = {
 }
 #: Options of a stream that training passes on, and those of one of several streams of a run.
 STREAM = ("state", "label", "prefetch", "lookahead", "scratch", "threads")
-SHARD = ("dtype", "offset", "count", "replay", "whole_state")
+SHARD = ("dtype", "offset", "count", "replay", "whole_state", "uncalibrated")
 
 
 class NoState:
@@ -75,6 +75,7 @@ class NoiseStream(SavesState, Object):
     exact       the exact release: rows are whole multiples of `grid`, in float64, and the guarantee is proven for sums on that
                 grid (docs/exactness.md). add_whole_ adds them to integers; add_ is refused, because floats round
     grid        of the exact release: a power of two, or None: chosen
+    uncalibrated    a mechanism without sigma is refused; True takes sigma = 1, and the rows promise nothing (`calibrated` is False)
     lookahead, scratch, threads    as in the library: they change time and memory, never a bit
 
     >>> from dpmf import evaluate, testing_key
@@ -112,6 +113,7 @@ class NoiseStream(SavesState, Object):
         threads: int = 0,
         exact: bool = False,
         grid: Optional[float] = None,
+        uncalibrated: bool = False,
     ):
         self._pointer = None
         if exact:
@@ -144,6 +146,7 @@ class NoiseStream(SavesState, Object):
         options.key_file = path_bytes(key) if has_path else None
         options.rows_may_repeat = int(isinstance(state, NoState))
         options.whole_state, options.scratch = flag(whole_state, "whole_state"), path_bytes(scratch, "scratch")
+        options.uncalibrated = flag(uncalibrated, "uncalibrated")
         set_field(options.run, "threads", threads, ctypes.c_int)
         options.exact, options.grid = flag(exact, "exact"), 0.0 if grid is None else real(grid, "grid")
         self._callback = options.run.progress = make_callback()  # of seeking: an interrupt ends it

@@ -237,6 +237,9 @@ dpmf_status account_sampling_check(const dpmf_sampling *s) {
     if (row->has_count && s->count < 1)
         return base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld, accepted 1 or more", row->facts.form,
                          (long long)s->count);
+    if (row->facts.allocates && s->count > (int64_t)1000000000)
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld steps or bins, accepted 1 to 1e9", row->facts.form,
+                         (long long)s->count);
     if (s->cap != 0 && !row->facts.cappable)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "sampling %s with a cap: accepted with poisson, block-cyclic and min-sep", row->facts.form);

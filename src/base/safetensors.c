@@ -240,6 +240,7 @@ dpmf_status base_safetensors_read(const uint8_t *bytes, size_t size, char **text
                                   base_tensors *tensors) {
     assert((uintptr_t)bytes % sizeof(double) == 0);
     cJSON *tree = NULL;
+    if (size == 0) return refuse_file("the file is empty");
     if (size < LENGTH_WORD) return refuse_file("truncated: shorter than 8 bytes");
     const uint64_t length = get_word(bytes);
     if (length <= HEADER_MAX && length % 8 == 0 && length > size - LENGTH_WORD &&

@@ -7,8 +7,14 @@
 
 /* ---- keys (crypto/key.c) ---- */
 
-/* Subkeys: HKDF-SHA256 (RFC 5869) from the master key, with the label and a mechanism's digest as info. */
+/* Refuses a key of one byte repeated, which is no secret: memory that was never filled, or a file of zeros. */
+DPMF_MUST_CHECK dpmf_status crypto_key_check(const uint8_t key[32]);
+
+/* Subkeys: HKDF-SHA256 (RFC 5869) from the master key, which is checked, with the label and a mechanism's digest as info. */
 DPMF_MUST_CHECK dpmf_status crypto_key_derive(const uint8_t master[32], const char *label, const char *digest,
+                                              uint8_t subkey[32]);
+/* The same from any 32 bytes: for keys of tests, which are no secret. */
+DPMF_MUST_CHECK dpmf_status crypto_key_expand(const uint8_t master[32], const char *label, const char *digest,
                                               uint8_t subkey[32]);
 
 /* 32 bytes from the system (getrandom). */

@@ -16,7 +16,8 @@ static dpmf_status check_owner(int file, const char *path, const char *what, int
     struct stat info;
     if (fstat(file, &info) != 0) return base_file_fail("read", what, path, errno);
     base_show_path(path, shown);
-    if (!S_ISREG(info.st_mode)) return base_fail(DPMF_ERROR_IO, "the %s '%s' is not a regular file", what, shown);
+    if (!S_ISREG(info.st_mode))
+        return base_fail(DPMF_ERROR_IO, "the %s '%s' is %s, not a regular file", what, shown, file_kind(info.st_mode));
     if (info.st_uid != geteuid())
         return base_fail(DPMF_ERROR_IO,
                          "the %s '%s' belongs to user %lld, who can read and change it: only files of user "

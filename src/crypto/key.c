@@ -51,7 +51,21 @@ done:
     return status;
 }
 
+dpmf_status crypto_key_check(const uint8_t key[32]) {
+    unsigned differ = 0;
+    for (int i = 1; i < 32; i++) /* without branches on the key */
+        differ |= key[i] ^ key[0];
+    if (differ != 0) return DPMF_OK;
+    return base_fail(DPMF_ERROR_ARGUMENT, "the key is one byte, 32 times: that is no secret; accepted are random bytes "
+                                          "(a key file that does not exist is made with them)");
+}
+
 dpmf_status crypto_key_derive(const uint8_t master[32], const char *label, const char *digest, uint8_t subkey[32]) {
+    TRY(crypto_key_check(master));
+    return crypto_key_expand(master, label, digest, subkey);
+}
+
+dpmf_status crypto_key_expand(const uint8_t master[32], const char *label, const char *digest, uint8_t subkey[32]) {
     const size_t label_size = strlen(label) + 1, digest_size = strlen(digest);
     uint8_t made[32];
     char *info = NULL;

@@ -22,7 +22,7 @@ dpmf_status dpmf_key_testing(uint64_t seed, uint8_t key[DPMF_KEY_SIZE]) {
     if (key == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "key: memory for it is NULL");
     for (int i = 0; i < 8; i++)
         master[i] = (uint8_t)(seed >> (8 * i));
-    return crypto_key_derive(master, "dpmf testing key 1, not private", "", key);
+    return crypto_key_expand(master, "dpmf testing key 1, not private", "", key);
 }
 
 void dpmf_key_wipe(uint8_t key[DPMF_KEY_SIZE]) {
@@ -44,6 +44,8 @@ static dpmf_status read_key(const char *path, uint8_t key[DPMF_KEY_SIZE], int *f
                            base_show_path(path, shown), size, DPMF_KEY_SIZE);
     else
         status = crypto_secret_read(file, path, WHAT, 0, bytes, sizeof bytes);
+    if (status == DPMF_OK && crypto_key_check(bytes) != DPMF_OK)
+        status = base_fail(DPMF_ERROR_FORMAT, "the key file '%s': %s", base_show_path(path, shown), dpmf_last_error());
     if (status == DPMF_OK) memcpy(key, bytes, sizeof bytes);
     crypto_wipe(bytes, sizeof bytes);
     close(file);

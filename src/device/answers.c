@@ -97,12 +97,14 @@ static dpmf_status make_mechanism(const route *r, dpmf_mechanism **out) {
 /* The unit of 32 coordinates whose first row has a number of a small radius word. */
 static dpmf_status find_unit(const dpmf_mechanism *identity, const uint8_t key[DPMF_KEY_SIZE], int64_t *unit) {
     const float far = (float)(24 * M_LN2); /* radius squared, u = 2^-12 */
+    dpmf_noise_options options = dpmf_noise_options_defaults();
     dpmf_status status = DPMF_OK;
     dpmf_noise *noise = NULL;
     float *row = NULL;
     *unit = 1;
+    options.uncalibrated = 1;
     DEVICE_TRY(device_alloc(SEARCHED, sizeof *row, "a row", (void **)&row));
-    status = dpmf_noise_create(identity, SEARCHED, 1.0, key, NULL, &noise);
+    status = dpmf_noise_create(identity, SEARCHED, 1.0, key, &options, &noise);
     if (status == DPMF_OK) status = dpmf_noise_next(noise, row);
     const float scale = status == DPMF_OK ? (float)dpmf_noise_get(noise).release.scale : 1;
     for (int64_t i = 32; status == DPMF_OK && i < SEARCHED; i++) {
@@ -123,6 +125,7 @@ static dpmf_status make_sums(const dpmf_mechanism *mechanism, const uint8_t key[
     dpmf_noise *noise = NULL;
     options.offset = offset;
     options.count = COUNT;
+    options.uncalibrated = 1;
     options.run.threads = 1;
     dpmf_status status = dpmf_noise_create(mechanism, 2 * SEARCHED, 1.0, key, &options, &noise);
     for (int t = 0; t < STEPS && status == DPMF_OK; t++) {
@@ -141,6 +144,7 @@ static dpmf_status make_shard(dpmf_device *device, const dpmf_mechanism *mechani
     const dpmf_noise_maker maker = {&out->rows, device_rows_read, device_rows_write};
     options.offset = offset;
     options.count = COUNT;
+    options.uncalibrated = 1;
     options.maker = &maker;
     DEVICE_TRY(make_sums(mechanism, key, offset, out->sum));
     DEVICE_TRY(device_took(dpmf_noise_create(mechanism, 2 * SEARCHED, 1.0, key, &options, &out->recipes)));

@@ -457,15 +457,33 @@ static dpmf_status confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *
                      claimed->value, found.value);
 }
 
+/*
+ * Does the account show delta at the claimed epsilon? That is the claim itself, and what calibration certifies. Epsilon at the
+ * claimed delta is read from other points of the grids: a bound too, which may lie above a true claim by their slack.
+ */
+static dpmf_status shows_delta(const dpmf_mechanism *m, const dpmf_account_options *how, dpmf_privacy *found,
+                               int *shown) {
+    TRY(dpmf_account_delta(m->sigma, m->problem.epsilon, how, found));
+    *shown = found->delta <= m->problem.delta;
+    found->delta = m->problem.delta;
+    return DPMF_OK;
+}
+
 static dpmf_status confirm_epsilon(const dpmf_mechanism *m, const dpmf_run *run, dpmf_privacy *found) {
+    const double claimed = m->problem.epsilon;
     dpmf_account_options how = dpmf_mechanism_account_options(m);
-    if (m->problem.epsilon == 0) return DPMF_OK;
+    dpmf_privacy at_claim = {0};
+    int shown = 0;
+    if (claimed == 0) return DPMF_OK;
     how.run = *run;
     TRY(dpmf_account_epsilon(m->sigma, m->problem.delta, &how, found));
-    if (found->epsilon <= m->problem.epsilon * (1 + (found->confidence > 0 ? SIMULATION : CALIBRATION))) return DPMF_OK;
+    if (found->epsilon <= claimed) return DPMF_OK;
+    if (found->confidence == 0) TRY(shows_delta(m, &how, &at_claim, &shown));
+    if (shown) *found = at_claim;
+    if (found->epsilon <= claimed * (1 + (found->confidence > 0 ? SIMULATION : CALIBRATION))) return DPMF_OK;
     return base_fail(DPMF_ERROR_FORMAT,
                      "the mechanism claims epsilon = %.9g at delta = %g, but it is %.9g: its noise is too small",
-                     m->problem.epsilon, m->problem.delta, found->epsilon);
+                     claimed, m->problem.delta, found->epsilon);
 }
 
 dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_run *run, dpmf_privacy *out) {
@@ -506,6 +524,27 @@ static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampl
     return dpmf_mechanism_create(m->problem.workload, m->problem.participation, m->strategy, &o, out);
 }
 
+/*
+ * Takes the sigma that calibration found, or a little more: calibration reads coarser grids than later accounts, and
+ * where they bound delta otherwise, the mechanism would be refused as one that claims too much.
+ */
+static dpmf_status take_sigma(dpmf_mechanism *m, const dpmf_account_options *how, dpmf_privacy *privacy) {
+    enum { TRIES = 16 };
+    const int bounded = privacy->confidence == 0 && !dpmf_sampling_is_none(&m->sampling);
+    dpmf_privacy found = {0};
+    int shown = !bounded;
+    m->sigma = privacy->sigma;
+    for (int i = 0; i < TRIES && !shown; i++) {
+        TRY(shows_delta(m, how, &found, &shown));
+        if (!shown) m->sigma *= 1 + CALIBRATION * ldexp(1, i);
+    }
+    if (!shown)
+        return base_fail(DPMF_ERROR_NUMERICAL, "no sigma near %.9g is shown to give epsilon = %.9g at delta = %g",
+                         privacy->sigma, m->problem.epsilon, m->problem.delta);
+    if (m->sigma > privacy->sigma) *privacy = found;
+    return DPMF_OK;
+}
+
 dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double epsilon, double delta,
                                      const dpmf_sampling *sampling, const dpmf_run *run, dpmf_mechanism **out,
                                      dpmf_privacy *found) {
@@ -529,9 +568,9 @@ dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double eps
     dpmf_account_options how = dpmf_mechanism_account_options(m);
     how.run = *run;
     TRY_DONE(dpmf_calibrate_sigma(epsilon, delta, &how, &privacy));
-    m->sigma = privacy.sigma;
     m->problem.epsilon = epsilon;
     m->problem.delta = delta;
+    TRY_DONE(take_sigma(m, &how, &privacy));
     TRY_DONE(mechanism_response_of(m, &m->response, &size)); /* it depends on all that is given, sigma too */
     TRY_DONE(mechanism_finish(m));
     *out = m;

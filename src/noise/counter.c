@@ -76,6 +76,7 @@ static dpmf_status open_noise(dpmf_counter *c, const dpmf_mechanism *mechanism, 
     double clip = 0;
     wanted.precision = DPMF_FLOAT64;
     wanted.label = o->label;
+    wanted.uncalibrated = o->uncalibrated;
     wanted.run = o->run;
     wanted.run.threads = 1; /* rows are short */
     TRY(choose_release(c, mechanism, o->release, &wanted, &clip));

@@ -232,7 +232,7 @@ static dpmf_status lock_ledger(const char *path, int *out) {
 
 static dpmf_status name_of(const uint8_t *key, const char *label, const char *rest, char out[2 * NAME + 1]) {
     uint8_t bytes[32];
-    TRY(crypto_key_derive(key, label, rest, bytes));
+    TRY(crypto_key_expand(key, label, rest, bytes));
     for (int i = 0; i < NAME; i++)
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
     crypto_wipe(bytes, sizeof bytes);
@@ -400,6 +400,7 @@ dpmf_status dpmf_ledger_enter(const char *path, const dpmf_mechanism *mechanism,
     const dpmf_account_options how = dpmf_mechanism_account_options(mechanism);
     TRY(fill_account(mechanism->sigma, &how, &added));
     added.digest = mechanism->digest;
+    TRY(crypto_key_check(key));
     TRY(name_run(key, mechanism->digest, o.binding, &added));
     return enter(path, &added, &o, out);
 }

@@ -100,6 +100,14 @@ static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, double cli
     return noise_binding_keys(key, binding);
 }
 
+static dpmf_status check_calibrated(const dpmf_mechanism *mechanism, int uncalibrated) {
+    if (mechanism->sigma > 0 || uncalibrated) return DPMF_OK;
+    return base_fail(
+        DPMF_ERROR_ARGUMENT,
+        "the mechanism has no sigma, and its noise would promise nothing: calibrate it to (epsilon, delta) "
+        "first; the option uncalibrated takes sigma = 1");
+}
+
 /* The seeds' key depends on the mechanism's digest, and on the label if there is one. */
 static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
     const noise_binding *binding = &noise->binding;
@@ -152,6 +160,7 @@ dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, doub
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "the mechanism's sensitivity is only known as %s %s: noise of that size gives no guarantee",
                          sensitivity->kind == DPMF_ESTIMATE ? "an" : "a", dpmf_certainty_name(sensitivity->kind));
+    TRY(check_calibrated(mechanism, o.uncalibrated));
     const double sigma = mechanism->sigma > 0 ? mechanism->sigma : 1;
     dpmf_exact release = {.sensitivity = sensitivity->value, .scale = clip * sigma * sensitivity->value};
     TRY(check_scale(o.precision, release.scale, "clip x sigma x sensitivity"));

@@ -310,13 +310,35 @@ void sensitivity_toeplitz_shape(int64_t count, const double *c, int *one_sign, i
     }
 }
 
-/* s_i = c_i + c_{i-b} + ... (k terms), compensated, along each residue of i: the (k+1)-th term leaves as a new one comes. */
+dpmf_status sensitivity_check_visits(double visits) {
+    static const double most = 1e10; /* minutes */
+    if (visits <= most) return DPMF_OK;
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "this sensitivity needs a look at each of %.6g participations or steps, accepted up to %g", visits,
+                     most);
+}
+
+/*
+ * s_i = c_i + c_{i-b} + ... (k terms), compensated, along each residue of i: the (k+1)-th term leaves as a new one comes. Between the
+ * last that comes and the first that leaves nothing changes: where that is long, it is one product, so that the work follows the
+ * coefficients and not the steps, of which there may be 2^53. Shorter stretches keep the last digits that files have.
+ */
 double sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t count, const double *c) {
+    const int64_t long_stretch = (int64_t)1 << 20, last = k > n / b ? n : k * b;
     base_running square = {0};
-    for (int64_t r = 0; r < b && r < n; r++) {
+    for (int64_t r = 0; r < b && r < count; r++) { /* count <= n; beyond it all terms are 0 */
         base_running sum = {0};
         int64_t terms = 0;
         for (int64_t i = r; i < n; i += b, terms++) {
+            const int64_t end = last + r < n ? last + r : n, still = i >= count && i < end ? (end - 1 - i) / b + 1 : 0;
+            if (still > long_stretch) {
+                const double s = base_running_value(&sum);
+                base_running_add(&square, s * s * (double)still);
+                terms += still - 1;
+                i += (still - 1) * b;
+                continue;
+            }
+            if (i >= last && i - last >= count) break;        /* all have left */
             int64_t leaving = terms >= k ? i - k * b : count; /* terms counts how many came before */
             if (i < count) base_running_add(&sum, c[i]);
             if (leaving < count) base_running_add(&sum, -c[leaving]);

@@ -209,6 +209,9 @@ double sensitivity_place(int64_t n, int64_t k, int64_t b, const double *r, doubl
 
 /* ---- Toeplitz and what is like it (sensitivity/search.c) ---- */
 
+/* Refuses what would not end: loops over this many participations or steps, of which a file of a kilobyte may have 2^53. */
+DPMF_MUST_CHECK dpmf_status sensitivity_check_visits(double visits);
+
 /* |C[:,0] + C[:,b] + ... + C[:,(k-1)b]|^2 for Toeplitz C of n steps with first column c >= 0. */
 double sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t count, const double *c);
 

@@ -142,6 +142,9 @@ int64_t strategy_inverse_bands(const dpmf_strategy *s);
 int strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
                       const double **inverse); /* 1 if Toeplitz */
 
+/* Numbers that a strategy makes and holds although its file does not have them: 128 MB at most, for a file of any size. */
+#define STRATEGY_HELD_MAX ((int64_t)1 << 24)
+
 /* (C'C)[t, t+lag] for t = 0..steps-lag-1, 0 <= lag < steps (strategy/strategy.c). */
 DPMF_MUST_CHECK dpmf_status strategy_gram(const dpmf_strategy *s, int64_t lag, double *values);
 

@@ -174,6 +174,7 @@ dpmf_status verify_law(verify_task *v) {
     o.run = *v->run;
     o.lookahead = 1; /* few rows are needed */
     o.label = "verification";
+    o.uncalibrated = 1;                         /* the law is that of the strategy, and no row leaves */
     if (m->problem.steps > 65536) s.steps = 32; /* a column of C takes O(n) or more */
     if (!verify_is_small(m) && verify_stream_is_whole(m->strategy)) {
         verify_check_skip(v->out, "noise", "not made: a stream of %" PRId64 " steps needs the whole W first",

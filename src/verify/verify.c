@@ -82,6 +82,9 @@ static dpmf_status verify_file(const char *path, const dpmf_run *run, dpmf_verif
     TRY(base_file_read(path, "mechanism file", &bytes, &size));
     dpmf_status status = verify_bytes(bytes, size, run, out);
     base_free(bytes);
+    char shown[BASE_SHOWN_PATH];
+    if (status == DPMF_ERROR_FORMAT)
+        return base_fail(status, "'%s': %s", base_show_path(path, shown), dpmf_last_error());
     return status;
 }
 

@@ -346,12 +346,23 @@ static const char *array_name(const char *prefix, const char *name, char out[BAS
     return out;
 }
 
+/* A matrix that follows from its text is not in the file: its reader would make one of any size for a few bytes. */
+static dpmf_status check_made(int64_t steps) {
+    enum { STEPS_MAX = 4096 }; /* 128 MB */
+    if (steps <= STEPS_MAX) return DPMF_OK;
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "a file with a workload of windows or of powers has up to %d steps, not %" PRId64
+                     ": give the matrix itself, file:PATH.npy",
+                     STEPS_MAX, steps);
+}
+
 void workload_write(const dpmf_workload *w, const char *prefix, base_writer *out, base_tensors *tensors) {
     char name[BASE_TENSOR_NAME_MAX];
     if (w->form == WORKLOAD_OPERATOR) {
         out->status = base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be saved in a file");
         return;
     }
+    if (w->matrix != NULL && strcmp(w->text, "file") != 0) out->status = check_made(w->steps);
     base_json_text(out, "text", w->text);
     if (w->form == WORKLOAD_NAMED) {
         base_json_double(out, "momentum", w->momentum);
@@ -383,6 +394,7 @@ static dpmf_status read_toeplitz(const char *text, int64_t steps, dpmf_workload 
     dpmf_workload *w = NULL;
     if (!starts(whole, "window", &rest) && !starts(whole, "decay-power", &rest))
         return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the workload has no numbers of its own");
+    TRY(check_made(steps));
     TRY(dpmf_workload_parse(text, steps, &w));
     if (strcmp(w->text, text) == 0) {
         *out = w;

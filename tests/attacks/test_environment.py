@@ -4,11 +4,13 @@
 A full disk is a limit on the size of files (RLIMIT_FSIZE, whose signal is ignored): writes then fail in the middle of a file,
 wherever it is, as root and as anybody.
 """
+import fcntl
 import os
 import resource
 import signal
 import stat
 import subprocess
+import time
 import unittest
 
 from common import DPMF, Case
@@ -55,6 +57,28 @@ class Environment(Case):
             ("report", ["report", self.mechanism, "-o", "{}"], None),
             ("audit", ["audit", self.mechanism, "--canaries", 50, "-o", "{}"], None),
         ]
+
+    def test_a_kill_leaves_no_file(self):
+        """kill -9 in the middle of the rows left a hidden file of noise for ever. A file has no name until it is whole; where a file
+        system cannot do that, the next program that writes the same name removes what a dead one left, and nothing of a living one."""
+        place = self.path("killed")
+        os.mkdir(place)
+        command = [DPMF, "noise", self.mechanism, "--dim", "20000000", "--rows", "0:8", "--testing-seed", "1", "-o",
+                   os.path.join(place, "rows")]
+        for wait in (0.05, 0.3):
+            child = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+            time.sleep(wait)
+            ended = child.poll()
+            child.kill()
+            child.wait()
+            self.assertIsNone(ended)
+            self.assertEqual(os.listdir(place), [])
+        self.write("killed/.rows.dpmf-00ff.tmp", b"of a dead program")
+        with open(os.path.join(place, ".rows.dpmf-11ff.tmp"), "wb") as alive:
+            fcntl.flock(alive, fcntl.LOCK_EX)
+            command[command.index("20000000")] = "3"
+            self.assertEqual(subprocess.run(command, stderr=subprocess.DEVNULL).returncode, 0)
+            self.assertEqual(sorted(os.listdir(place)), [".rows.dpmf-11ff.tmp", "rows"])
 
     def start(self, command, given, place, **options):
         """(exit code, stderr)"""

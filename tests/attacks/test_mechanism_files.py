@@ -6,7 +6,7 @@ import math
 import os
 import unittest
 
-from common import Case, File, run
+from common import Case, File, run, table
 
 STEPS, QUIET = 200, 150
 
@@ -36,12 +36,18 @@ class Pairs(Case):
         for order in (1, 8):
             self.ok(*self.make(order))
             self.ok("account", self.path("m.dpmf"))
+            data = self.write("data.csv", table(50, 1))
             for first in (1e-9, 1 - 1e-6):
                 forged = self.forge(order, first)
-                for verb in (["inspect"], ["account"], ["count", "--testing-seed", 1],
+                for verb in (["inspect"], ["account"], ["count", "--testing-seed", 1], ["audit", "--testing-seed", 1],
+                             ["report", "--json"], ["train", "--data", data, "--test-data", data],
+                             ["calibrate", "--epsilon", 1, "--delta", 1e-6, "-o", self.path("out")], ["evaluate", "-o", self.path("out")],
                              ["noise", "--dim", 1, "--rows", "0:1", "--testing-seed", 1, "-o", self.path("rows")]):
                     self.refused(1, verb[0], forged, *verb[1:], says=["their product may differ from 1"])
-                self.assertFalse(os.path.exists(self.path("rows")))
+                self.assertFalse(os.path.exists(self.path("rows")) or os.path.exists(self.path("out")))
+                code, out, _ = run("verify", forged)
+                self.assertEqual(code, 3)
+                self.assertIn("their product may differ from 1", out)
 
     def test_a_pair_that_doubles_cannot_hold(self):
         """The inverse of (1-x)^12 passes what doubles hold exactly: such a file was written, and no check could tell it from a forged one.

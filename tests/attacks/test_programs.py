@@ -128,7 +128,7 @@ class Files(Case):
     def test_keys_of_another_owner(self):
         """The attacker leaves their own key file, mode 0600, where the run looks for one: the run used it, and they knew the key. Now a key, a state file or a checkpoint must belong to the user of the program."""
         self.ok("evaluate", "--steps", 5, "--family", "identity", "--bound", "none", "-o", self.path("m"))
-        self.write("key", b"k" * 32)
+        self.write("key", bytes(range(32)))
         os.chmod(self.path("key"), 0o600)
         os.chown(self.path("key"), 65534, 65534)
         asked = ["noise", "--uncalibrated", self.path("m"), "--dim", 2, "--key-file", self.path("key"), "-o", self.path("rows"), "--rows"]

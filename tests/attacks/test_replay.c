@@ -49,6 +49,7 @@ static dpmf_noise *stream(const dpmf_mechanism *mechanism, int replay) {
     dpmf_noise *noise = NULL;
     o.state = state;
     o.replay = replay;
+    o.uncalibrated = 1;
     o.run.threads = 1;
     check_ok(dpmf_key_testing(7, key));
     check_ok(dpmf_noise_create(mechanism, DIM, 1.0, key, &o, &noise));
@@ -164,6 +165,7 @@ static void test_key_file_without_state(void **unused) {
     dpmf_noise_options o = dpmf_noise_options_defaults();
     (void)unused;
     o.key_file = key_path;
+    o.uncalibrated = 1;
     for (int run = 0; run < 4; run++) {
         dpmf_noise *noise = NULL;
         o.rows_may_repeat = run == 3;

@@ -203,7 +203,7 @@ static void test_a_tiny_clip_norm_is_refused(void **unused) {
     }
     attack a = open_attack(data, 2, 2, "cyclic:1", &o);
     dpmf_trainer *none = NULL;
-    uint8_t key[DPMF_KEY_SIZE] = {0};
+    uint8_t key[DPMF_KEY_SIZE] = {1};
     o.clip = 1e-31;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_create(data, a.mechanism, a.sampler, key, &o, &none));
     check_message("clip = 1e-31, accepted: 7.88861e-31 to");

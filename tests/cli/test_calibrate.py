@@ -49,6 +49,22 @@ class Calibrate(Case):
         self.near(back["sigma"], self.json("account", "--epsilon", 8, "--delta", 1e-6)["sigma"], 1e-12)
         self.assertEqual(back["sensitivity"]["of"], "participation")
 
+    def test_what_is_written_is_accepted_by_every_verb(self):
+        """Calibration certifies delta at epsilon, and the other verbs asked for epsilon at delta, a bound with a slack of its own: they
+        refused one file in six under balls in bins, "its noise is too small"."""
+        for steps, bins in ((12, 3), (20, 10), (64, 16)):
+            plain, out = self.path("%d.dpmf" % bins), self.path("out.dpmf")
+            self.ok("evaluate", "--family", "identity", "--steps", steps, "--participation", "cyclic:%d,%d" % (steps // bins, bins),
+                    "-o", plain)
+            for sampling in ("balls-in-bins:%d", "allocation:1,%d"):
+                for epsilon in (0.5, 2):
+                    for delta in (1e-5, 1e-7):
+                        self.ok("calibrate", plain, "--epsilon", epsilon, "--delta", delta, "--sampling", sampling % bins, "-o", out)
+                        told = self.json("account", out)
+                        self.assertEqual(told["epsilon"], epsilon)
+                        self.assertLessEqual(told["epsilon_recomputed"], epsilon)
+        self.assertTrue(self.json("verify", out)["ok"])
+
     def test_a_calibrated_file_is_calibrated_anew(self):
         first = self.path("first.dpmf")
         self.ok("calibrate", self.saved(), "--epsilon", 1, "--delta", 1e-5, "-o", first)

@@ -53,6 +53,15 @@ static void test_a_key_file_has_32_bytes_for_its_owner_alone(void **unused) {
         write_file(path, bytes, (size_t)size, 0600);
         check_fails(DPMF_ERROR_FORMAT, dpmf_key_load(path, 1, again));
     }
+    for (int byte = 0; byte < 256;
+         byte += 51) { /* one byte repeated is no secret: a disk or a script that wrote nothing */
+        uint8_t same[DPMF_KEY_SIZE];
+        memset(same, byte, sizeof same);
+        write_file(path, same, sizeof same, 0600);
+        check_fails(DPMF_ERROR_FORMAT, dpmf_key_load(path, 1, again));
+        check_message("one byte, 32 times");
+        assert_memory_equal(key, again, sizeof key);
+    }
     for (int bit = 0; bit < 9; bit++) {
         write_file(path, bytes, DPMF_KEY_SIZE, (mode_t)(0400 | 1 << bit));
         if (bit < 6)

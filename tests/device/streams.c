@@ -99,7 +99,9 @@ dpmf_mechanism *case_mechanism(int which, int64_t steps) {
         strategy = blt_of(steps, which == 6 ? 1 : 2);
     else
         strategy = tvblt_of(workload, participation, which == 8 ? 4 : 2, which == 11 ? 2 : 0);
-    check_ok(dpmf_mechanism_create(workload, participation, strategy, NULL, &out));
+    dpmf_mechanism_options about = dpmf_mechanism_options_defaults();
+    about.sigma = 1;
+    check_ok(dpmf_mechanism_create(workload, participation, strategy, &about, &out));
     dpmf_strategy_free(strategy);
     dpmf_participation_free(participation);
     dpmf_workload_free(workload);

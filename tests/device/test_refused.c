@@ -72,7 +72,9 @@ static void test_families_without_recipes_are_refused(void **state) {
     const uint8_t key[DPMF_KEY_SIZE] = {1};
     (void)state;
     check_ok(dpmf_strategy_create("tree", workload, NULL, &strategy));
-    check_ok(dpmf_mechanism_create(workload, NULL, strategy, NULL, &mechanism));
+    dpmf_mechanism_options about = dpmf_mechanism_options_defaults();
+    about.sigma = 1;
+    check_ok(dpmf_mechanism_create(workload, NULL, strategy, &about, &mechanism));
     check_device_fails(DPMF_ERROR_UNSUPPORTED, "'tree'",
                        dpmf_device_noise_create(device, mechanism, 10, 1, key, NULL, &noise));
     dpmf_mechanism_free(mechanism);

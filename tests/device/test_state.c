@@ -29,6 +29,7 @@ static dpmf_noise_options options_of(int64_t offset, int64_t count, const char *
     o.count = count;
     o.state = state;
     o.replay = replay;
+    o.uncalibrated = 1;
     return o;
 }
 

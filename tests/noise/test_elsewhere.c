@@ -189,6 +189,7 @@ static dpmf_noise *stream_of(const dpmf_mechanism *mechanism, maker *m, const ch
     o.count = COUNT;
     o.state = state;
     o.replay = replay;
+    o.uncalibrated = 1;
     if (m != NULL) o.maker = &by;
     check_ok(dpmf_noise_create(mechanism, DIM, 1.5, key, &o, &noise));
     if (m == NULL) return noise;
@@ -312,7 +313,7 @@ static void test_streams_with_and_without_a_maker_are_told_apart(void **state) {
     static maker m;
     float row[COUNT];
     double scale = 0;
-    uint8_t key[DPMF_KEY_SIZE] = {0};
+    uint8_t key[DPMF_KEY_SIZE] = {1};
     dpmf_noise_options o = dpmf_noise_options_defaults();
     const dpmf_noise_maker by = {&m, read_buffers, write_buffers};
     dpmf_mechanism *mechanism = mechanism_of("tree", "prefix", NULL, 0, 0, 0);
@@ -324,6 +325,7 @@ static void test_streams_with_and_without_a_maker_are_told_apart(void **state) {
     check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_noise_subkey(noise, key));
     dpmf_noise_free(noise);
     o.maker = &by;
+    o.uncalibrated = 1;
     noise = NULL;
     check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_noise_create(mechanism, 10, 1, key, &o, &noise)); /* no recipes */
     assert_null(noise);

@@ -161,11 +161,20 @@ static void test_one_key_gives_different_noise_to_everything_else(void **unused)
     dpmf_mechanism_free(other);
 }
 
-static void test_a_mechanism_without_sigma_gives_unit_noise_and_says_so(void **unused) {
+/* Streams of such a mechanism went out with sigma = 1, in which no guarantee is known, and nothing asked the caller. */
+static void test_a_mechanism_without_sigma_is_refused_unless_asked_for(void **unused) {
     dpmf_mechanism *m = case_mechanism("toeplitz", CASE_STEPS, 0.0);
     dpmf_noise *noise = NULL;
+    dpmf_counter *counter = NULL;
+    dpmf_noise_options o = case_options();
     (void)unused;
-    check_ok(dpmf_noise_create(m, 3, 2.0, case_key, NULL, &noise));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_create(m, 3, 2.0, case_key, NULL, &noise));
+    check_message("no sigma");
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_counter_create(m, 3, 2.0, case_key, NULL, &counter));
+    check_message("no sigma");
+    assert_true(noise == NULL && counter == NULL);
+    o.uncalibrated = 1;
+    check_ok(dpmf_noise_create(m, 3, 2.0, case_key, &o, &noise));
     assert_false(dpmf_noise_get(noise).calibrated);
     check_near(dpmf_noise_get(noise).release.scale, 2.0 * dpmf_mechanism_get(m).evaluation.sensitivity.value, 1e-15);
     dpmf_noise_free(noise);
@@ -465,6 +474,7 @@ static void test_user_operators_need_a_label(void **unused) {
     o.label = "";
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_create(m, CASE_DIM, 1.0, case_key, &o, &noise));
     o.label = "my operator";
+    o.uncalibrated = 1;
     check_ok(dpmf_noise_create(m, CASE_DIM, 1.0, case_key, &o, &noise));
     check_ok(dpmf_noise_next(noise, row));
     dpmf_noise_free(noise);
@@ -479,7 +489,7 @@ int main(void) {
         cmocka_unit_test(test_bits_depend_on_key_and_mechanism_alone),
         cmocka_unit_test(test_rows_are_added_to_segments_with_two_roundings),
         cmocka_unit_test(test_one_key_gives_different_noise_to_everything_else),
-        cmocka_unit_test(test_a_mechanism_without_sigma_gives_unit_noise_and_says_so),
+        cmocka_unit_test(test_a_mechanism_without_sigma_is_refused_unless_asked_for),
         cmocka_unit_test(test_the_mechanism_may_go),
         cmocka_unit_test(test_a_row_past_the_last_step_is_refused),
         cmocka_unit_test(test_streams_out_of_range_are_refused),

@@ -23,9 +23,6 @@ const blt_parameters *blt_of(const dpmf_strategy *s) {
     return &((const blt_strategy *)s)->c;
 }
 
-/* The first column is held for the sensitivity under several participations, up to this number of steps: 128 MB. */
-static const int64_t HELD_MAX = (int64_t)1 << 24;
-
 STRATEGY_CAST(blt_strategy)
 
 static void blt_release(dpmf_strategy *s) {
@@ -241,6 +238,7 @@ static dpmf_status blt_sensitivity(const dpmf_strategy *s, const sensitivity_tas
         sum += c->scale[i];
     }
     *done = sum <= 1;
+    if (*done) TRY(sensitivity_check_visits((double)task->k));
     if (*done)
         *out = (sensitivity_found){blt_pattern_square(c, s->steps, task->k, task->b), DPMF_EXACT,
                                    SENSITIVITY_METHOD_EARLIEST};
@@ -324,7 +322,7 @@ dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_str
     dpmf_status status = DPMF_OK;
     TRY(strategy_new(&BLT, sizeof *s, DPMF_FAMILY_BLT, steps, (dpmf_strategy **)&s));
     s->c = *parameters;
-    if (steps <= HELD_MAX) {
+    if (steps <= STRATEGY_HELD_MAX) { /* for the sensitivity under several participations */
         TRY_DONE(base_alloc_doubles(steps, "the coefficients", &s->column));
         blt_coefficients(&s->c, steps, s->column);
         TRY_DONE(base_check_finite(steps, s->column, "blt: coefficient"));

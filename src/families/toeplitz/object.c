@@ -238,7 +238,9 @@ static void multiply_exactly(int64_t n, int64_t terms, const double *c, int64_t 
  */
 static dpmf_status check_pair(const toeplitz *s, dpmf_status code) {
     static const double work_most = 1e9, u = 0x1p-53;
-    const int64_t n = s->base.steps, terms = terms_of(s->count, s->c), others = terms_of(s->inverse_count, s->inverse);
+    const int64_t terms = terms_of(s->count, s->c), others = terms_of(s->inverse_count, s->inverse);
+    /* A file may have any number of steps: what is computed here is as long as the series that it holds. */
+    const int64_t n = terms + others - 1 < s->base.steps ? terms + others - 1 : s->base.steps;
     double *product = NULL, one = 0, inverse_one = 0;
     dpmf_status status = DPMF_OK;
     TRY(base_alloc_doubles(n, "a product of series", &product));

@@ -352,6 +352,7 @@ dpmf_status tree_sensitivity(const dpmf_strategy *s, const sensitivity_task *tas
     if (!*done) return DPMF_OK;
     if (task->norms != NULL) factor = 1 / (double)(tree_levels(task->length) + 1); /* touched nodes over any leaf */
     if (pattern == WORKLOAD_APART) return separated(task, kind, factor, out);
+    TRY(sensitivity_check_visits((double)task->n));
     TRY(pattern == WORKLOAD_EPOCHS ? shuffled(task, kind, &square) : cyclic(task, kind, &square));
     sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
     return DPMF_OK;

@@ -16,7 +16,7 @@
 typedef struct own {
     dpmf_strategy base;
     dpmf_workload *workload;
-    double *c, *inverse; /* the series of A and A^-1 if A is Toeplitz and named, else NULL */
+    double *c, *inverse; /* the series of A and A^-1 if A is Toeplitz, named and not too long, else NULL */
 } own;
 
 STRATEGY_CAST(own)
@@ -117,7 +117,7 @@ dpmf_status workload_strategy_create(const dpmf_workload *workload, const dpmf_s
     TRY(strategy_new(&OWN, sizeof *s, DPMF_FAMILY_WORKLOAD, n, (dpmf_strategy **)&s));
     if (!has_banded_inverse(workload)) s->base.can &= ~(unsigned)STRATEGY_CAN_INVERSE_ROW;
     s->workload = workload_retain(workload);
-    if (!named || !workload->toeplitz)
+    if (!named || !workload->toeplitz || n > STRATEGY_HELD_MAX / 2)
         s->base.can &= ~(unsigned)STRATEGY_CAN_TOEPLITZ;
     else {
         TRY_DONE(base_alloc_doubles(n, "the coefficients of C", &s->c));
