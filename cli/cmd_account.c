@@ -60,8 +60,7 @@ static void account_statement(const arguments *given, account *a) {
     if (used >= sizeof a->statement) used = 0;
     if (used > 0) memcpy(a->statement, before.bytes, used);
     text_free(&before);
-    dpmf_privacy_statement(&a->found, &a->how, option_text(given, OPTION_UNIT), a->statement + used,
-                           sizeof a->statement - used);
+    dpmf_privacy_statement(&a->found, &a->how, a->statement + used, sizeof a->statement - used);
 }
 
 static int64_t steps_of(const account *a) {
@@ -86,6 +85,7 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
     json_text(t, "sampling", sampling);
     json_integer(t, "compositions", steps_of(a));
     json_text(t, "statement", a->statement);
+    json_protected(t, &a->how);
     json_known(t, "total_mu", p->total_mu);
     json_known(t, "total_rho", p->total_rho);
     json_known(t, "epsilon_without_sampling", p->without_sampling);
@@ -190,6 +190,7 @@ static void put_cap(const arguments *given, account *a) {
 }
 
 static int load_file(const arguments *given, account *a) {
+    a->how.covered.unit = option_text(given, OPTION_UNIT);
     if (given->operand == NULL) return 0;
     int code = load_confirmed(given->operand, (int)given->count[OPTION_THREADS], &a->mechanism);
     if (code != 0) return code;
@@ -212,7 +213,10 @@ static int load_file(const arguments *given, account *a) {
     a->how.adjacency = held;
     a->how.sigma_unit = of_file.sigma_unit;
     a->how.strategy = of_file.strategy;
-    if (a->how.sampling.kind == of_file.sampling.kind) return 0;
+    a->how.covered = of_file.covered;
+    code = take_unit(given, &a->how.covered);
+    if (code != 0 || a->how.sampling.kind == of_file.sampling.kind) return code;
+    a->how.covered.sensitivity.value = 0.0;
     a->how.sigma_unit = 0.0; /* sampling that the file does not know of: per largest column norm */
     a->how.strategy = dpmf_mechanism_get(a->mechanism).strategy;
     return 0;
@@ -368,6 +372,8 @@ static int read_first(const arguments *given, account *a) {
     a->how.compositions = of_part.compositions;
     a->how.strategy = of_part.strategy;
     a->how.sigma_unit = of_part.sigma_unit;
+    a->how.covered.sensitivity = of_part.covered.sensitivity;
+    a->how.covered.first = of_part.covered.first;
     return 0;
 }
 

@@ -20,14 +20,15 @@ static int compute(const arguments *given, calibration *c) {
     if (status != DPMF_OK) return fail_status(status, "--sampling");
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a search may be silent for long */
     status = dpmf_mechanism_calibrate(c->from, given->number[OPTION_EPSILON], given->number[OPTION_DELTA], &c->sampling,
-                                      &run, &c->made, &c->found);
+                                      option_text(given, OPTION_UNIT), &run, &c->made, &c->found);
     end_later();
     progress_clear();
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
-static void print_json(text_buffer *t, const calibration *c, const char *sampling, const char *statement) {
+static void print_json(text_buffer *t, const calibration *c, const dpmf_account_options *how, const char *sampling,
+                       const char *statement) {
     const dpmf_evaluation held = dpmf_mechanism_get(c->made).evaluation;
     json_begin(t);
     json_text(t, "family", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).family);
@@ -45,6 +46,7 @@ static void print_json(text_buffer *t, const calibration *c, const char *samplin
     json_double(t, "noise_max", c->found.sigma * held.max_loss);
     json_text(t, "digest", dpmf_mechanism_get(c->made).digest);
     json_text(t, "statement", statement);
+    json_protected(t, how);
     json_end(t);
 }
 
@@ -53,9 +55,9 @@ static int print_answer(const arguments *given, const calibration *c) {
     char sampling[64] = "none", statement[STATEMENT_MAX];
     const dpmf_account_options how = dpmf_mechanism_account_options(c->made);
     if (dpmf_sampling_format(&c->sampling, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
-    dpmf_privacy_statement(&c->found, &how, option_text(given, OPTION_UNIT), statement, sizeof statement);
+    dpmf_privacy_statement(&c->found, &how, statement, sizeof statement);
     if (option_given(given, OPTION_JSON))
-        print_json(&t, c, sampling, statement);
+        print_json(&t, c, &how, sampling, statement);
     else {
         const dpmf_evaluation held = dpmf_mechanism_get(c->made).evaluation;
         table_text(&t, "family", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).family);
@@ -77,6 +79,8 @@ int cmd_calibrate(const arguments *given) {
     if (!option_given(given, OPTION_EPSILON) || !option_given(given, OPTION_DELTA))
         return fail(EXIT_USAGE, "calibrate needs --epsilon E and --delta D");
     int code = load_mechanism(given->operand, &c.from);
+    dpmf_coverage covered = {.unit = code == 0 ? dpmf_mechanism_get(c.from).unit : NULL};
+    if (code == 0) code = take_unit(given, &covered);
     if (code == 0) code = compute(given, &c);
     if (code == 0) code = save_mechanism(c.made, option_text(given, OPTION_OUT));
     if (code == 0) code = print_answer(given, &c);

@@ -32,7 +32,8 @@ typedef struct count {
     bool kept, explained;
     count_note before;  /* of the program before this one ... */
     text_buffer passed; /* ... and the time of its last line */
-    bool going;         /* the input is at the position of the state file: what was read may be recorded */
+    run_guarantee stated;
+    bool going; /* the input is at the position of the state file: what was read may be recorded */
 } count;
 
 /* ---- batches ---- */
@@ -270,10 +271,25 @@ static int open_counter(count *c) {
     return 0;
 }
 
+/* A count cannot see who is behind a line: with several participations the caller must know what it limits. */
+static int check_unit(const count *c) {
+    char shown[SHOWN];
+    const dpmf_participation_info taken = dpmf_participation_get(dpmf_mechanism_get(c->mechanism).participation);
+    if (taken.count == 1 || c->stated.how.covered.unit != NULL) return 0;
+    return fail(
+        EXIT_USAGE,
+        "%s: one unit may be in up to %" PRId64
+        " lines, and the file does not record what it is: count needs --unit NAME (example, user or another word), "
+        "for example --unit user",
+        show(c->given->operand, shown), taken.count);
+}
+
 static int prepare(count *c) {
     int code = load_confirmed(c->given->operand, 0, &c->mechanism);
     if (code == 0) code = check_calibrated(c->given, c->mechanism);
     if (code == 0) code = check_sampling(c);
+    if (code == 0) code = state_run(c->given, c->mechanism, c->given->number[OPTION_CLIP], 0, &c->stated);
+    if (code == 0) code = check_unit(c);
     if (code == 0) code = lines_open(c->given, &c->reader);
     if (code == 0) code = input_open(&c->in, c->given, c->reader.columns);
     if (code != 0) return code;
@@ -284,8 +300,20 @@ static int prepare(count *c) {
     return open_counter(c);
 }
 
-static int print_done(const count *c) {
+static int print_done(count *c) {
     text_buffer t = {0};
+    dpmf_exact exact = {0};
+    char of_exact[RUN_STATEMENT_MAX];
+    int code = state_run(c->given, c->mechanism, c->given->number[OPTION_CLIP], c->step, &c->stated);
+    const double grid = dpmf_counter_get(c->counter).grid;
+    if (code == 0 && grid > 0 && c->stated.found.delta > 0.0) {
+        const dpmf_run run = run_with(0);
+        dpmf_status status =
+            dpmf_exact_plan(c->mechanism, c->reader.columns, c->given->number[OPTION_CLIP], grid, &run, &exact);
+        if (status != DPMF_OK) return fail_status(status, NULL);
+        dpmf_exact_statement(&exact, c->stated.statement, of_exact, sizeof of_exact);
+    }
+    if (code != 0) return code;
     json_begin(&t);
     json_text(&t, "family", dpmf_strategy_get(dpmf_mechanism_get(c->mechanism).strategy).family);
     json_integer(&t, "steps", c->steps);
@@ -302,6 +330,14 @@ static int print_done(const count *c) {
     json_text(&t, "out", c->given->text[OPTION_OUT]);
     json_integer(&t, "resumed_at", c->resumed_at);
     json_integer(&t, "lines", c->out.note.lines);
+    json_known(&t, "epsilon", c->stated.found.epsilon);
+    json_known(&t, "delta", c->stated.found.delta);
+    json_protected(&t, &c->stated.how);
+    json_text(&t, "statement",
+              option_given(c->given, OPTION_TESTING_SEED)
+                  ? "Not private: anybody can compute the key of a testing seed."
+              : exact.grid > 0 ? of_exact
+                               : c->stated.statement);
     json_end(&t);
     return text_finish(&t);
 }

@@ -30,6 +30,13 @@ static int read_participation(const char *text, dpmf_design_options *how) {
                     "(LOW at most HIGH), or --epochs K for cyclic participation",
                     show(text, shown));
     how->federated = 1;
+    if (how->epochs > 1 && how->unit == NULL)
+        return fail(
+            EXIT_USAGE,
+            "--participation %s: one unit takes part up to %" PRId64
+            " times, and epsilon is for all of it: design needs --unit NAME (example, user or another word), for "
+            "example --unit user",
+            show(text, shown), how->epochs);
     return 0;
 }
 
@@ -84,6 +91,7 @@ static int read_options(const arguments *given, dpmf_design_options *how) {
     how->families = option_text(given, OPTION_FAMILIES);
     how->loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
     how->measure = option_given(given, OPTION_MEASURE);
+    how->unit = option_text(given, OPTION_UNIT);
     if (option_given(given, OPTION_TOLERANCE)) how->tolerance = given->number[OPTION_TOLERANCE];
     how->run = run_with((int)given->count[OPTION_THREADS]);
     if (dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &how->adjacency) != DPMF_OK)
@@ -166,6 +174,9 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
     json_close(t, ']');
     json_candidates(t, "sweep", d, true);
     json_text(t, "digest", dpmf_mechanism_get(m).digest);
+    const dpmf_account_options accounted = dpmf_mechanism_account_options(m);
+    json_text(t, "unit", dpmf_mechanism_get(m).unit);
+    json_protected(t, &accounted);
     json_end(t);
 }
 
@@ -287,7 +298,7 @@ static int print_design(const arguments *given, const dpmf_design *d, const dpmf
     text_buffer t = {0};
     char plain[STATEMENT_MAX], of_exact[STATEMENT_MAX]; /* for a clip norm of 1, whose factor cancels */
     const char *statement = exact->grid > 0 ? of_exact : plain;
-    dpmf_design_statement(d, option_text(given, OPTION_UNIT), plain, STATEMENT_MAX);
+    dpmf_design_statement(d, plain, STATEMENT_MAX);
     if (exact->grid > 0) dpmf_exact_statement(exact, plain, of_exact, STATEMENT_MAX);
     if (option_given(given, OPTION_JSON))
         print_json(&t, given, d, exact, statement);

@@ -198,6 +198,7 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
     json_integer(t, "stamps", s == NULL ? 1 : dpmf_strategy_get(s).stamps);
     json_bool(t, "normalized", s == NULL || dpmf_strategy_get(s).is_normalized != 0);
     json_text(t, "adjacency", dpmf_adjacency_name(p->adjacency));
+    json_text(t, "unit", p->unit);
     json_bool(t, "weighted", p->weights != NULL);
     if (a->privacy.sigma > 0.0) {
         json_double(t, "sigma", a->privacy.sigma);
@@ -222,6 +223,7 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     if (p->weights != NULL) table_text(t, "weights", "given");
     table_text(t, "participation", dpmf_participation_get(p->participation).text);
     table_text(t, "adjacency", dpmf_adjacency_name(p->adjacency));
+    if (p->unit != NULL) table_text(t, "unit", p->unit);
     if (a->found_by != NULL) table_optimized(t, a->found_by);
     table_sensitivity(t, a->found.sensitivity);
     if (s != NULL)
@@ -266,6 +268,9 @@ int print_answer(const arguments *given, const problem *p, const answer *a) {
 /* ---- evaluating ---- */
 
 int check_guarantee_options(const arguments *given) {
+    if (option_given(given, OPTION_UNIT) && !option_given(given, OPTION_OUT))
+        return fail(EXIT_USAGE, "%s: --unit is recorded in the file of --out, which is not given",
+                    verbs[given->verb].name);
     if (option_given(given, OPTION_EPSILON) == option_given(given, OPTION_DELTA)) return 0;
     return fail(EXIT_USAGE, "%s: --epsilon and --delta go together", verbs[given->verb].name);
 }
@@ -284,6 +289,7 @@ int evaluate_problem(const arguments *given, const problem *p, answer *a) {
     saved.sampling = p->sampling;
     if (!dpmf_sampling_is_none(&p->sampling)) saved.evaluate.of = DPMF_SENSITIVITY_COLUMN;
     saved.made_by = p->made_by;
+    saved.unit = p->unit;
     dpmf_status status = DPMF_OK;
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* nothing is written yet */
     if (path != NULL || option_given(given, OPTION_EPSILON))
@@ -294,7 +300,7 @@ int evaluate_problem(const arguments *given, const problem *p, answer *a) {
     if (status == DPMF_OK && option_given(given, OPTION_EPSILON)) {
         dpmf_mechanism *plain = mechanism;
         mechanism = NULL;
-        status = dpmf_mechanism_calibrate(plain, given->number[OPTION_EPSILON], given->number[OPTION_DELTA], NULL,
+        status = dpmf_mechanism_calibrate(plain, given->number[OPTION_EPSILON], given->number[OPTION_DELTA], NULL, NULL,
                                           &saved.evaluate.run, &mechanism, &a->privacy);
         dpmf_mechanism_free(plain);
     }

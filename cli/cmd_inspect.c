@@ -39,6 +39,9 @@ static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *samp
         json_count_known(t, "separation_high", d.separation_high);
         json_close(t, '}');
     }
+    const dpmf_account_options how = dpmf_mechanism_account_options(m);
+    json_text(t, "unit", dpmf_mechanism_get(m).unit);
+    json_protected(t, &how);
     json_end(t);
 }
 
@@ -62,6 +65,7 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m, const char *sam
     table_text(t, "weights", dpmf_mechanism_get(m).weights != NULL ? "given" : "none");
     table_text(t, "participation", dpmf_participation_get(dpmf_mechanism_get(m).participation).text);
     table_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_get(m).adjacency));
+    table_text(t, "unit", dpmf_mechanism_get(m).unit != NULL ? dpmf_mechanism_get(m).unit : "not recorded");
     table_text(t, "sampling", sampling);
     if (dpmf_mechanism_get(m).sigma > 0.0)
         table_double(t, "sigma", dpmf_mechanism_get(m).sigma, NULL);

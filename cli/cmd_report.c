@@ -27,22 +27,6 @@ static int report_mechanism(const arguments *given, page *p) {
 
 /* dpmf report STREAM: the released totals with their bands, ranges with their intervals, and what is promised. */
 
-static void add_statement(const arguments *given, const released *r, text_buffer *t) {
-    if (dpmf_mechanism_get(r->mechanism).epsilon > 0.0)
-        text_add(t, "The %lld lines together are (%.4g, %.3g)-differentially private", (long long)r->lines,
-                 dpmf_mechanism_get(r->mechanism).epsilon, dpmf_mechanism_get(r->mechanism).delta);
-    else
-        text_add(t, "No guarantee is claimed: the mechanism is not calibrated. The %lld lines have noise",
-                 (long long)r->lines);
-    text_add(t,
-             " for units that each add at most %.6g to a line, in l2 norm, and take part as %s describes, under %s "
-             "adjacency.\nMechanism: %s, digest %.16s…. Everything on this page is computed from the released lines "
-             "and the mechanism; it costs no privacy.",
-             given->number[OPTION_CLIP], dpmf_participation_get(dpmf_mechanism_get(r->mechanism).participation).text,
-             dpmf_adjacency_name(dpmf_mechanism_get(r->mechanism).adjacency), dpmf_strategy_get(r->strategy).family,
-             dpmf_mechanism_get(r->mechanism).digest);
-}
-
 static int add_totals(const arguments *given, const released *r, page *p) {
     double times = 0.0;
     dpmf_status status = dpmf_query_multiplier(given->number[OPTION_LEVEL], r->lines, &times);
@@ -112,15 +96,21 @@ static int add_ranges(const arguments *given, const released *r, page *p) {
 
 static int report_stream(const arguments *given, page *p) {
     released r = {0};
+    run_guarantee g = {0};
     text_buffer statement = {0}, *t = &p->object;
     int code = released_read(given, &r);
+    if (code == 0) code = state_run(given, r.mechanism, given->number[OPTION_CLIP], r.lines, &g);
     if (code == 0) {
-        add_statement(given, &r, &statement);
+        text_add(
+            &statement,
+            "%sEverything on this page is computed from the released lines and the mechanism; it costs no privacy.",
+            g.statement);
         text_add(&p->title, "A private stream, dpmf report");
         json_begin(t);
         json_text(t, "page", "stream");
         json_text(t, "name", given->operand);
         json_text(t, "statement", statement.bytes != NULL ? statement.bytes : "");
+        json_protected(t, &g.how);
         json_integer(t, "lines", r.lines);
         json_text(t, "family", dpmf_strategy_get(r.strategy).family);
         json_text(t, "participation", dpmf_participation_get(dpmf_mechanism_get(r.mechanism).participation).text);

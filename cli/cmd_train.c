@@ -22,10 +22,6 @@ static int all(int code) {
 
 static int check_usage(const arguments *given) {
     const bool key = option_given(given, OPTION_KEY_FILE), seed = option_given(given, OPTION_TESTING_SEED);
-    const char *unit = option_text(given, OPTION_UNIT);
-    char shown[SHOWN];
-    if (strcmp(unit, "example") != 0 && strcmp(unit, "user") != 0)
-        return fail(EXIT_USAGE, "--unit %s: train accepts example and user", show(unit, shown));
     if (key && seed) return fail(EXIT_USAGE, "--key-file and --testing-seed: only one of them gives the key");
     if (option_given(given, OPTION_CHECKPOINT) && !key && !seed)
         return fail(EXIT_USAGE,
@@ -65,7 +61,7 @@ static void read_options(training *t) {
     o->exact = option_is(given, OPTION_RELEASE, "exact");
     o->clip = o->noiseless && !option_given(given, OPTION_CLIP) ? INFINITY : given->number[OPTION_CLIP];
     o->zero_above = given->number[OPTION_ZERO_ABOVE];
-    o->by_unit = option_is(given, OPTION_UNIT, "user");
+    o->by_unit = training_by_user(t);
     o->optimizer = option_is(given, OPTION_OPTIMIZER, "adam") ? DPMF_OPTIMIZER_ADAM : DPMF_OPTIMIZER_SGD;
     o->learning_rate = given->number[OPTION_LEARNING_RATE];
     o->momentum = given->number[OPTION_MOMENTUM];
@@ -145,7 +141,7 @@ static int enter_ledger(training *t) {
     if (training_together != NULL && training_together->part != 0) return 0; /* one process enters for all */
     text_add(&binding, "train %s %" PRId64, dpmf_sampler_get(t->sampler).text, t->units);
     for (size_t i = 0; i < sizeof tell / sizeof *tell; i++) {
-        const char *value = option_text(t->given, tell[i]);
+        const char *value = tell[i] == OPTION_UNIT ? t->unit : option_text(t->given, tell[i]);
         text_add(&binding, "\n%s %s", options[tell[i]].name, value == NULL ? "" : value);
     }
     int code = binding.failed ? fail_memory() : ledger_enter(t->given, t->mechanism, t->key, binding.bytes);
@@ -156,7 +152,8 @@ static int enter_ledger(training *t) {
 static int prepare_training(training *t) {
     const training_team *team = training_together;
     /* Nothing has been written yet. Several processes stop together at their next exchange. */
-    int code = team == NULL && !end_at_once(NULL) ? fail(EXIT_CANCELLED, "cancelled") : training_data(t);
+    int code = team == NULL && !end_at_once(NULL) ? fail(EXIT_CANCELLED, "cancelled") : training_unit(t);
+    if (code == 0) code = training_data(t);
     end_later();
     code = all(code);
     if (code == 0) code = team != NULL ? team->mechanism(t) : training_mechanism(t);

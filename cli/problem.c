@@ -2,7 +2,6 @@
 #include "problem.h"
 
 #include "family.h"
-#include "output.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -171,6 +170,7 @@ int problem_without_strategy(const arguments *given, problem *out, dpmf_workload
     out->weights = out->own_weights.values;
     out->adjacency = adjacency_of(given);
     out->sensitivity = sensitivity_of(given);
+    out->unit = option_text(given, OPTION_UNIT);
     return 0;
 }
 
@@ -359,10 +359,72 @@ int problem_from_file(const arguments *given, problem *out) {
     out->sensitivity = dpmf_mechanism_get(out->mechanism).sensitivity_bound;
     out->sampling = dpmf_mechanism_get(out->mechanism).sampling;
     out->made_by = dpmf_mechanism_get(out->mechanism).made_by;
-    code = check_small(given, out);
+    dpmf_coverage covered = {.unit = dpmf_mechanism_get(out->mechanism).unit};
+    code = take_unit(given, &covered);
+    out->unit = covered.unit;
+    if (code == 0) code = check_small(given, out);
     if (code == 0) code = check_workload(given, out);
     if (code == 0) code = check_participation(given, out);
     if (code == 0) code = check_weights_held(given, out);
     if (code == 0) code = check_strategy(given, out);
     return code == 0 ? make_triangular(given, out) : code;
+}
+
+/* ---- the guarantee of a file ----------------------------------------------------------------------------------- */
+
+int take_unit(const arguments *given, dpmf_coverage *covered) {
+    const char *named = given->text[OPTION_UNIT];
+    if (named == NULL || (covered->unit != NULL && strcmp(covered->unit, named) == 0)) return 0;
+    if (covered->unit != NULL) return contradiction(given, OPTION_UNIT, covered->unit);
+    covered->unit = named;
+    covered->unit_named = 1;
+    return 0;
+}
+
+int state_run(const arguments *given, const dpmf_mechanism *mechanism, double clip, int64_t done, run_guarantee *out) {
+    const dpmf_mechanism_info m = dpmf_mechanism_get(mechanism);
+    out->how = dpmf_mechanism_account_options(mechanism);
+    out->how.covered.clip = clip;
+    out->how.covered.done = done;
+    int code = take_unit(given, &out->how.covered);
+    if (code != 0) return code;
+    /* The account also refuses a name of the unit that must not stand in a statement. */
+    dpmf_status status =
+        dpmf_account_epsilon(m.sigma > 0.0 ? m.sigma : 1.0, m.delta > 0.0 ? m.delta : 1e-6, &out->how, &out->found);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    if (m.epsilon == 0.0) {
+        out->found = (dpmf_privacy){0};
+        snprintf(out->statement, sizeof out->statement, "No guarantee is claimed: the mechanism (%s, SHA-256 %s) %s.\n",
+                 dpmf_strategy_get(m.strategy).family, m.digest,
+                 m.sigma > 0.0 ? "has a sigma, and no epsilon and delta" : "is not calibrated");
+        return 0;
+    }
+    out->found.epsilon = fmax(out->found.epsilon, m.epsilon); /* the claim is as true, and is what people publish */
+    dpmf_privacy_statement(&out->found, &out->how, out->statement, sizeof out->statement);
+    return 0;
+}
+
+void json_protected(text_buffer *t, const dpmf_account_options *how) {
+    const dpmf_coverage *c = &how->covered;
+    const bool fixed = c->family != NULL && dpmf_sampling_is_none(&how->sampling); /* else participations are drawn */
+    json_open(t, "protected", '{');
+    json_text(t, "unit", c->unit);
+    json_bool(t, "unit_recorded", c->unit != NULL && !c->unit_named && c->family != NULL);
+    json_text(t, "participation", fixed ? c->participation.text : NULL);
+    json_count_known(t, "most_participations", fixed ? c->participation.count : 0);
+    json_count_known(t, "separation", fixed ? c->participation.separation : 0);
+    json_known(t, "clip", c->clip);
+    if (c->done >= 0)
+        json_integer(t, "steps_done", c->done);
+    else
+        json_null(t, "steps_done");
+    json_count_known(t, "steps_designed", c->participation.steps);
+    json_text(t, "family", c->family);
+    if (c->family != NULL)
+        json_bool(t, "correlated", c->correlated != 0);
+    else
+        json_null(t, "correlated");
+    json_known(t, "sensitivity", c->sensitivity.value);
+    json_text(t, "digest", c->digest);
+    json_close(t, '}');
 }

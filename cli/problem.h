@@ -5,6 +5,7 @@
 
 #include "dpmf.h"
 #include "options/options.h"
+#include "output.h"
 
 typedef struct problem {
     const dpmf_workload *workload;
@@ -15,6 +16,7 @@ typedef struct problem {
     dpmf_sensitivity_bound sensitivity;
     dpmf_sampling sampling; /* of a FILE: its figures are at the largest column norm */
     const char *made_by;
+    const char *unit; /* NULL: not recorded */
     /* The owners of the above. */
     dpmf_mechanism *mechanism;
     dpmf_workload *own_workload;
@@ -44,6 +46,27 @@ int save_mechanism(const dpmf_mechanism *mechanism, const char *path);
  * again, and a file that claims less is refused. `verify` checks all other claims.
  */
 int load_confirmed(const char *path, int threads, dpmf_mechanism **out);
+
+/*
+ * --unit, where it is given, beside the unit that a FILE records: another one is refused. Where the FILE records none, it is
+ * the word of the caller, which a statement says.
+ */
+int take_unit(const arguments *given, dpmf_coverage *covered);
+
+/*
+ * The guarantee of a run of a FILE's mechanism, of which `done` steps are done with this clip norm: the account at the FILE's
+ * delta, and its sentences. Of a mechanism that claims none they say so, and found->delta is 0.
+ */
+enum { RUN_STATEMENT_MAX = 6000 };
+typedef struct run_guarantee {
+    dpmf_account_options how;
+    dpmf_privacy found;
+    char statement[RUN_STATEMENT_MAX];
+} run_guarantee;
+int state_run(const arguments *given, const dpmf_mechanism *mechanism, double clip, int64_t done, run_guarantee *out);
+
+/* The member "protected": the facts of a statement as fields. */
+void json_protected(text_buffer *t, const dpmf_account_options *how);
 
 /* Refuses a mechanism without sigma, whose noise promises nothing, unless --uncalibrated asks for it. */
 int check_calibrated(const arguments *given, const dpmf_mechanism *mechanism);

@@ -713,6 +713,28 @@ typedef enum dpmf_engine {
     DPMF_ENGINE_RDP,              /* Poisson: a proven upper bound through Renyi divergences, looser */
     DPMF_ENGINE_MONTE_CARLO       /* balls-in-bins, min-sep */
 } dpmf_engine;
+
+/*
+ * The facts that a statement names besides its figures: who is protected, and by which mechanism. They change no figure.
+ * dpmf_mechanism_account_options fills them in, and a program adds what it knows of its run (clip, done).
+ */
+typedef struct dpmf_coverage {
+    const char
+        *unit; /* "example", "user", "hospital stay": up to 40 letters from A to Z, in words with a space or a hyphen
+                       * between; anything else is not printed. NULL: not recorded */
+    int unit_named;     /* 1: the mechanism records none, and `unit` is the caller's word; the statement says so */
+    const char *family; /* NULL: no mechanism is known, and the rest is ignored */
+    const char *digest;
+    dpmf_participation_info
+        participation;            /* that the figures are for, and the steps of the design; text NULL: that of a
+                                            * log, where those who took part were written down */
+    dpmf_sensitivity sensitivity; /* that sigma is per; value 0: another one */
+    int correlated;               /* 1: the noise of different steps is, 0: it is independent */
+    double clip;                  /* 0: not known */
+    int64_t done;                 /* steps that were taken; -1: not known */
+    int64_t first;                /* the figures are for this number of first steps alone; 0: for all */
+} dpmf_coverage;
+
 typedef struct dpmf_account_options {
     dpmf_sampling sampling;
     int64_t compositions;          /* none, poisson: applications; the others: training steps. 0: those of `strategy`,
@@ -736,6 +758,7 @@ typedef struct dpmf_account_options {
     int64_t samples; /* 0: chosen from delta; up to 1e10 */
     uint64_t seed;
     dpmf_run run;
+    dpmf_coverage covered; /* for the statement alone */
 } dpmf_account_options;
 
 DPMF_API dpmf_account_options dpmf_account_options_defaults(void);
@@ -764,12 +787,13 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_sigma(double epsilon, double
                                                           const dpmf_account_options *options, dpmf_privacy *out);
 
 /*
- * The guarantee in sentences: what is released, the privacy unit ("example", "user"), the neighbours, the sampling that
+ * The guarantee in sentences: what is released, the privacy unit, the neighbours, who is protected (in how many steps,
+ * how far apart, with how much in each), by which mechanism (options->covered has these facts), the sampling that
  * must be done exactly, with and without amplification, which figure is a bound and why. Writes at most `size` bytes
  * with the ending zero and returns the length of the whole text, as snprintf does.
  */
-DPMF_API size_t dpmf_privacy_statement(const dpmf_privacy *privacy, const dpmf_account_options *options,
-                                       const char *unit, char *out, size_t size);
+DPMF_API size_t dpmf_privacy_statement(const dpmf_privacy *privacy, const dpmf_account_options *options, char *out,
+                                       size_t size);
 
 /* ---- expert ---- */
 
@@ -897,13 +921,14 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_load(const char *path, dpmf_
 
 /*
  * The same mechanism with the least sigma for (epsilon, delta); its old sigma is ignored. Any strategy, your own matrix too.
- * `sampling`: NULL for the one that it has. `run` and `found` (the account of that sigma) may be NULL. Its sensitivity is
- * computed again first; one that is larger than the mechanism's figure is refused (DPMF_ERROR_FORMAT).
+ * `sampling`, `unit`: NULL for the one that it has; where it records a unit, another one is refused. `run` and `found`
+ * (the account of that sigma) may be NULL. Its sensitivity is computed again first; one that is larger than the mechanism's
+ * figure is refused (DPMF_ERROR_FORMAT).
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double epsilon,
                                                               double delta, const dpmf_sampling *sampling,
-                                                              const dpmf_run *run, dpmf_mechanism **out,
-                                                              dpmf_privacy *found);
+                                                              const char *unit, const dpmf_run *run,
+                                                              dpmf_mechanism **out, dpmf_privacy *found);
 
 /* What it is made of, its figures and its claims. Pointers are borrowed from the mechanism: valid while it exists. */
 typedef struct dpmf_mechanism_info {
@@ -918,6 +943,7 @@ typedef struct dpmf_mechanism_info {
     double sigma;          /* 0: not calibrated */
     double epsilon, delta; /* as claimed; 0: nothing is */
     const char *made_by;
+    const char *unit;   /* that the guarantee protects: "example", "user"; NULL: not recorded */
     const char *digest; /* SHA-256 over everything in the file, 64 hexadecimal digits */
     dpmf_design_limits designed;
     double response; /* one number that depends on every coefficient of workload, weights and strategy: u' A W v for two
@@ -935,6 +961,7 @@ typedef struct dpmf_mechanism_options {
     dpmf_sampling sampling;         /* how batches must be drawn for the guarantee to hold; none: by participation */
     double epsilon, delta;          /* the guarantee that sigma was calibrated for; both 0: none */
     const char *made_by; /* how the strategy was found, e.g. "closed form"; printable UTF-8, at most 1000 bytes */
+    const char *unit;    /* what one participation is of, as in dpmf_coverage; NULL: not recorded */
     dpmf_design_limits designed;
 } dpmf_mechanism_options;
 
@@ -951,8 +978,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_mechanism(dpmf_ledger *ledg
                                                                int64_t times);
 
 /*
- * The options to account for this mechanism: sampling, steps, strategy, adjacency and the unit of sigma, the rest at its
- * defaults. The strategy is borrowed from the mechanism. Put into dpmf_account_epsilon with its sigma and delta it gives
+ * The options to account for this mechanism: sampling, steps, strategy, adjacency, the unit of sigma and the facts for a
+ * statement, the rest at its defaults. Pointers are borrowed from the mechanism. Put into dpmf_account_epsilon with its sigma and delta it gives
  * the guarantee again.
  */
 DPMF_API dpmf_account_options dpmf_mechanism_account_options(const dpmf_mechanism *mechanism);
@@ -1398,6 +1425,8 @@ typedef struct dpmf_design_options {
     int64_t separation_low, separation_high; /* federated */
     int measure;      /* 1: times are measured on this machine instead of computed from the cost model */
     double tolerance; /* of the optimizers; 0 means their own */
+    const char *unit; /* what the mechanism protects one of; NULL: "example", and federated: with several participations
+                       * it is asked for */
     dpmf_run run;
 } dpmf_design_options;
 
@@ -1422,8 +1451,8 @@ typedef struct dpmf_design_info {
 
 DPMF_API dpmf_design_info dpmf_design_get(const dpmf_design *design);
 
-/* Borrowed: the guarantee in sentences (unit: "example" or "user"); what to take care of. */
-DPMF_API size_t dpmf_design_statement(const dpmf_design *design, const char *unit, char *out, size_t size);
+/* The guarantee in sentences; borrowed: what to take care of. */
+DPMF_API size_t dpmf_design_statement(const dpmf_design *design, char *out, size_t size);
 DPMF_API const char *dpmf_design_warning(const dpmf_design *design, int64_t i);
 
 /* ---- expert ---- */

@@ -344,9 +344,11 @@ const option_row options[OPTION_TOTAL] = {
                      .kind = KIND_TEXT,
                      .argument = "NAME",
                      .values = "example|user",
-                     .preset = "example",
-                     .verbs = REPORT | DESIGN | ACCOUNT | CALIBRATE | TRAIN,
-                     .help = "name of the privacy unit in the statement"},
+                     .verbs = REPORT | DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | COUNT | TRAIN,
+                     .help =
+                         "what the guarantee protects one of: example, user, or another word. A mechanism file records "
+                         "it, and another name for the same FILE is refused. design: required where one unit takes "
+                         "part several times (--participation), else example. train: example (the default) and user"},
     [OPTION_ADJACENCY] = {.name = "adjacency",
                           .kind = KIND_CHOICE,
                           .argument = "KIND",

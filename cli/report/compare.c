@@ -93,6 +93,8 @@ static dpmf_status run_design(report *r) {
     how.run = r->run;
     if (dpmf_participation_get(r->participation).kind == DPMF_PARTICIPATION_MIN_SEPARATION) {
         how.federated = 1;
+        how.unit = dpmf_mechanism_get(r->mechanism).unit;
+        if (how.unit == NULL) how.unit = "unit"; /* only the noise of candidates is shown */
         how.separation_low = how.separation_high = dpmf_participation_get(r->participation).separation;
         if (r->limits.separation_high > how.separation_low) how.separation_high = r->limits.separation_high;
     }

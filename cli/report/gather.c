@@ -2,6 +2,8 @@
 /* dpmf report: what the page says about privacy, memory, and the error of each step beside the optimum's. */
 #include "report/report.h"
 
+#include "problem.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,9 +37,11 @@ int report_without(report *r, dpmf_status status, const char *part) {
 
 /* ---- privacy ---- */
 
-static int find_privacy(report *r, const char *unit) {
+static int find_privacy(report *r) {
     dpmf_account_options how = dpmf_mechanism_account_options(r->mechanism);
     how.run = r->run;
+    int code = take_unit(r->given, &how.covered);
+    if (code != 0) return code;
     dpmf_status status = dpmf_account_epsilon(r->sigma, r->delta, &how, &r->privacy);
     if (status != DPMF_OK) return report_without(r, status, "Privacy");
     r->accounted = true;
@@ -45,7 +49,8 @@ static int find_privacy(report *r, const char *unit) {
     dpmf_privacy said = r->privacy;
     if (r->claimed && said.kind != DPMF_EXACT && said.epsilon < claimed)
         said.epsilon = claimed; /* as true, and round */
-    dpmf_privacy_statement(&said, &how, unit, r->statement, sizeof r->statement);
+    r->how = how;
+    dpmf_privacy_statement(&said, &how, r->statement, sizeof r->statement);
     /* A bound found again may be off by its slack; more than that is worth a word. */
     double most = claimed * (r->privacy.kind == DPMF_EXACT ? 1.0 + 1e-9 : 1.0 + 2e-3);
     if (r->claimed && r->privacy.epsilon > most)
@@ -81,8 +86,7 @@ static int gather_privacy(report *r) {
     r->claimed = r->sigma > 0.0 && delta > 0.0 && dpmf_mechanism_get(r->mechanism).epsilon > 0.0;
     r->delta = r->claimed ? delta : DEFAULT_DELTA;
     if (r->sigma <= 0.0) return 0;
-    const char *unit = option_text(r->given, OPTION_UNIT);
-    int code = find_privacy(r, unit != NULL ? unit : "example");
+    int code = find_privacy(r);
     return code == 0 && r->accounted ? find_curve(r) : code;
 }
 

@@ -3,6 +3,7 @@
 #include "report/report.h"
 
 #include "family.h"
+#include "problem.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -70,6 +71,7 @@ static void add_privacy(const report *r, text_buffer *t) {
     json_text(t, "method", r->privacy.method);
     json_known(t, "epsilon_claimed", r->claimed ? dpmf_mechanism_get(r->mechanism).epsilon : 0.0);
     json_text(t, "statement", r->statement);
+    json_protected(t, &r->how);
     json_open(t, "curve", '[');
     for (int i = 0; i < r->curve_points; ++i) {
         json_open(t, NULL, '{');

@@ -44,6 +44,7 @@ typedef struct report {
     double delta;   /* the file's, or one chosen for this page */
     dpmf_privacy privacy;
     char statement[STATEMENT_MOST];
+    dpmf_account_options how; /* that it was accounted for with */
     int curve_points;
     double curve_delta[CURVE_MOST], curve_epsilon[CURVE_MOST],
         curve_known[CURVE_MOST]; /* known: without the sampling */

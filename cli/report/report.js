@@ -33,9 +33,9 @@ function table(label, heads, rows, style = () => "") {
 const numbers = (heads, rows) => html("details", {}, html("summary", {}, "Numbers of this picture"),
     table("numbers of the picture", heads, rows));
 
-/** A paragraph for each line; numbers are kept in one piece, since browsers break lines at the hyphen of 1e-06. */
+/** A paragraph for each line; numbers are kept in one piece, since browsers break lines at the hyphen of 1e-06; digests are not. */
 const paragraphs = text => greek(text).split("\n").filter(line => line).map(line => html("p", {}, line.split(/( )/)
-    .map(word => /\d/.test(word) ? html("span", {class: "nb"}, word) : word)));
+    .map(word => /\d/.test(word) && word.length < 30 ? html("span", {class: "nb"}, word) : word)));
 
 // ---- words and numbers ----
 

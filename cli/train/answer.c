@@ -3,6 +3,7 @@
 #include "train/train.h"
 
 #include "output.h"
+#include "problem.h"
 #include "rows.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@ enum { STATEMENT_MAX = 8192 };
 
 typedef struct guarantee {
     bool known;
+    dpmf_account_options how;
     dpmf_privacy found;
     char statement[STATEMENT_MAX];
 } guarantee;
@@ -34,11 +36,15 @@ static int account_for(const training *t, guarantee *g) {
                  "The mechanism was made for no particular delta: add --delta D to get the guarantee in sentences.");
         return 0;
     }
+    how.covered.unit = t->unit; /* that the file records, or that this run clipped for */
+    how.covered.clip = t->how.clip;
+    how.covered.done = dpmf_trainer_step(t->trainer);
     how.run = run_with((int)t->given->count[OPTION_THREADS]);
+    g->how = how;
     dpmf_status status = dpmf_account_epsilon(dpmf_mechanism_get(t->mechanism).sigma, delta, &how, &g->found);
     if (status != DPMF_OK) return fail_status(status, NULL);
     g->known = true;
-    dpmf_privacy_statement(&g->found, &how, option_text(t->given, OPTION_UNIT), g->statement, sizeof g->statement);
+    dpmf_privacy_statement(&g->found, &how, g->statement, sizeof g->statement);
     if (t->how.exact) {
         const dpmf_exact release = dpmf_trainer_exact(t->trainer);
         char plain[STATEMENT_MAX];
@@ -75,7 +81,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_text(out, "model", option_text(t->given, OPTION_MODEL));
     json_integer(out, "dim", t->dim);
     json_integer(out, "examples", dpmf_dataset_count(t->train));
-    json_text(out, "unit", option_text(t->given, OPTION_UNIT));
+    json_text(out, "unit", t->unit);
     json_integer(out, "units", t->units);
     json_integer(out, "steps", t->steps);
     json_double(out, "batch", dpmf_sampler_get(t->sampler).expected);
@@ -94,6 +100,10 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_text(out, "out", t->given->text[OPTION_OUT]);
     json_text(out, "test_curve", t->given->text[OPTION_PUBLIC_TEST_CURVE]);
     json_text(out, "statement", g->statement);
+    if (g->known)
+        json_protected(out, &g->how);
+    else
+        json_null(out, "protected");
     json_end(out);
 }
 

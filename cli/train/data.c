@@ -71,7 +71,7 @@ static int load_csv(const training *t, option_id id, dpmf_dataset **out) {
     return status == DPMF_OK ? 0 : fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status, NULL);
 }
 
-static int check_usage(const arguments *given) {
+static int check_usage(const arguments *given, bool by_user) {
     char shown[SHOWN];
     bool test = option_given(given, OPTION_TEST_DATA), held = option_given(given, OPTION_HOLD_OUT);
     if (!option_given(given, OPTION_DATA)) return fail(EXIT_USAGE, "train needs --data, a directory or a CSV file");
@@ -82,7 +82,7 @@ static int check_usage(const arguments *given) {
         return fail(EXIT_USAGE, "--test-data, --label and --user belong to a CSV file, but --data is a directory");
     if (!idx && test == held)
         return fail(EXIT_USAGE, "--data of a CSV file needs one of --test-data FILE and --hold-out N, to evaluate on");
-    if (option_is(given, OPTION_UNIT, "user") && !option_given(given, OPTION_USER))
+    if (by_user && !option_given(given, OPTION_USER))
         return fail(EXIT_USAGE, "--unit user needs --user COLUMN, the column with the user of each example");
     return 0;
 }
@@ -90,7 +90,7 @@ static int check_usage(const arguments *given) {
 /* The last N examples become the test data, or, where the unit is the user, all those of the last users. */
 static int hold_out(training *t) {
     const int64_t all = dpmf_dataset_count(t->train), held = t->given->count[OPTION_HOLD_OUT];
-    const bool users = option_is(t->given, OPTION_UNIT, "user");
+    const bool users = training_by_user(t);
     dpmf_dataset *first = NULL;
     if (held >= all)
         return fail(EXIT_USAGE, "--hold-out %s: fewer than the %lld training examples are accepted",
@@ -137,7 +137,7 @@ int training_test_data(training *t, bool *labelled) {
 }
 
 int training_data(training *t) {
-    int code = check_usage(t->given);
+    int code = check_usage(t->given, training_by_user(t));
     if (code == 0) code = read_model(t);
     if (code != 0) return code;
     const bool held = option_given(t->given, OPTION_HOLD_OUT);
@@ -158,6 +158,6 @@ int training_data(training *t) {
                     (long long)dpmf_dataset_features(t->test), (long long)dpmf_dataset_classes(t->test),
                     (long long)dpmf_dataset_features(t->train), (long long)dpmf_dataset_classes(t->train));
     t->dim = dpmf_trainer_dim(t->train, t->hidden);
-    t->units = option_is(t->given, OPTION_UNIT, "user") ? dpmf_dataset_units(t->train) : dpmf_dataset_count(t->train);
+    t->units = training_by_user(t) ? dpmf_dataset_units(t->train) : dpmf_dataset_count(t->train);
     return 0;
 }

@@ -77,7 +77,7 @@ int training_plan(training *t) {
     t->epochs = given->count[OPTION_EPOCHS];
     if (batch && t->batch > t->units)
         return fail(EXIT_USAGE, "--batch %lld: at most the %lld %s are accepted", (long long)t->batch,
-                    (long long)t->units, option_is(given, OPTION_UNIT, "user") ? "users" : "training examples");
+                    (long long)t->units, training_by_user(t) ? "users" : "training examples");
     if (given->operand != NULL) return 0;
     if (steps + batch + epochs != 2) return fail(EXIT_USAGE, "train needs two of --steps N, --batch M and --epochs K");
     if (steps && epochs && t->epochs > t->steps)
@@ -155,6 +155,27 @@ static int read_mechanism(training *t, const char *path) {
     return code;
 }
 
+bool training_by_user(const training *t) {
+    return strcmp(t->unit, "user") == 0;
+}
+
+/* Gradients are clipped for what the FILE protects. One that records no unit is for what train clips for. */
+int training_unit(training *t) {
+    char shown[SHOWN], file[SHOWN];
+    const char *named = option_text(t->given, OPTION_UNIT);
+    int code = t->given->operand != NULL ? read_mechanism(t, t->given->operand) : 0;
+    dpmf_coverage covered = {.unit = code == 0 && t->own != NULL ? dpmf_mechanism_get(t->own).unit : NULL};
+    const bool recorded = covered.unit != NULL;
+    if (code == 0) code = take_unit(t->given, &covered);
+    if (code != 0) return code;
+    t->unit = covered.unit != NULL ? covered.unit : "example";
+    if (strcmp(t->unit, "example") == 0 || training_by_user(t)) return 0;
+    if (recorded)
+        return fail(EXIT_USAGE, "%s protects one %s: train accepts mechanisms for example and user",
+                    show(t->given->operand, file), t->unit);
+    return fail(EXIT_USAGE, "--unit %s: train accepts example and user", show(named, shown));
+}
+
 /* From the operand: it settles the steps, and what else was given must agree with it. */
 static int mechanism_from_file(training *t) {
     static const option_id refused[] = {OPTION_WORKLOAD,  OPTION_FAMILY, OPTION_EPSILON,  OPTION_SAMPLING,
@@ -164,8 +185,6 @@ static int mechanism_from_file(training *t) {
         if (option_given(given, refused[i]))
             return fail(EXIT_USAGE, "--%s is for a design, but the mechanism comes from the FILE",
                         options[refused[i]].name);
-    int code = read_mechanism(t, given->operand);
-    if (code != 0) return code;
     const int64_t steps = dpmf_strategy_get(dpmf_mechanism_get(t->mechanism).strategy).steps;
     if (option_given(given, OPTION_STEPS) && t->steps != steps)
         return fail(EXIT_USAGE, "--steps %lld: the FILE has %lld", (long long)t->steps, (long long)steps);
@@ -199,6 +218,7 @@ static dpmf_status independent_mechanism(training *t) {
     const bool poisson = sampled(t) && !option_is(t->given, OPTION_SAMPLING, "allocation");
     about.sampling = independent_sampling(t);
     about.made_by = "train";
+    about.unit = t->unit;
     about.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE; /* the distance of DP-SGD from the optimum is not printed */
     dpmf_status status = dpmf_adjacency_parse(option_text(t->given, OPTION_ADJACENCY), &about.evaluate.adjacency);
     if (status == DPMF_OK) status = dpmf_strategy_create(DPMF_FAMILY_IDENTITY, t->workload, NULL, &strategy);
@@ -240,6 +260,7 @@ static int design_mechanism(training *t) {
     how.epsilon = given->number[OPTION_EPSILON];
     how.delta = given->number[OPTION_DELTA];
     how.dim = t->dim;
+    how.unit = t->unit;
     how.max_overhead = INFINITY; /* gradients take far longer than any noise here */
     how.families = given->text[OPTION_FAMILY];
     how.sampling = strcmp(sampling, "block-cyclic") == 0 ? DPMF_SAMPLING_BLOCK_CYCLIC : DPMF_SAMPLING_NONE;
@@ -291,6 +312,8 @@ static const char *differs_in(const training *t) {
         return "workload";
     if (strcmp(dpmf_adjacency_name(dpmf_mechanism_get(t->own).adjacency), option_text(given, OPTION_ADJACENCY)) != 0)
         return "adjacency";
+    const char *unit = dpmf_mechanism_get(t->own).unit;
+    if (unit == NULL || strcmp(unit, t->unit) != 0) return "unit";
     if (option_given(given, OPTION_FAMILY) && !listed(given->text[OPTION_FAMILY], dpmf_strategy_get(strategy).family))
         return "family";
     if (!same_sampling(t)) return "sampling";

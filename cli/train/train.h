@@ -13,7 +13,8 @@ typedef struct training {
     const arguments *given;
     dpmf_dataset *train, *test;
     int64_t hidden, dim;
-    int64_t units; /* examples or users that batches are drawn from */
+    const char *unit; /* what gradients are clipped for: "example" or "user" */
+    int64_t units;    /* of these, that batches are drawn from */
     /* The plan: for a fixed order, `batch` units at a time, `epoch` steps per epoch. */
     int64_t steps, epochs, batch, epoch;
     dpmf_workload *workload; /* what the mechanism is designed for */
@@ -32,6 +33,8 @@ typedef struct training {
 } training;
 
 /* Each: 0, or the exit code after a message. */
+int training_unit(training *t); /* of the FILE or of --unit (train/mechanism.c) */
+bool training_by_user(const training *t);
 int training_data(training *t);                      /* train, test, the model's size (train/data.c) */
 int training_test_data(training *t, bool *labelled); /* test alone, with or without classes, and the model's size */
 int training_plan(training *t);        /* steps, epochs, batch from two of the three, or from the mechanism */

@@ -376,6 +376,21 @@ class dpmf_sampling(Structure):
     ]
 
 
+class dpmf_coverage(Structure):
+    _fields_ = [
+        ("unit", c_char_p),
+        ("unit_named", c_int),
+        ("family", c_char_p),
+        ("digest", c_char_p),
+        ("participation", dpmf_participation_info),
+        ("sensitivity", dpmf_sensitivity),
+        ("correlated", c_int),
+        ("clip", c_double),
+        ("done", c_int64),
+        ("first", c_int64),
+    ]
+
+
 class dpmf_account_options(Structure):
     _fields_ = [
         ("sampling", dpmf_sampling),
@@ -394,6 +409,7 @@ class dpmf_account_options(Structure):
         ("samples", c_int64),
         ("seed", c_uint64),
         ("run", dpmf_run),
+        ("covered", dpmf_coverage),
     ]
 
 
@@ -461,6 +477,7 @@ class dpmf_mechanism_info(Structure):
         ("epsilon", c_double),
         ("delta", c_double),
         ("made_by", c_char_p),
+        ("unit", c_char_p),
         ("digest", c_char_p),
         ("designed", dpmf_design_limits),
         ("response", c_double),
@@ -475,6 +492,7 @@ class dpmf_mechanism_options(Structure):
         ("epsilon", c_double),
         ("delta", c_double),
         ("made_by", c_char_p),
+        ("unit", c_char_p),
         ("designed", dpmf_design_limits),
     ]
 
@@ -615,6 +633,7 @@ class dpmf_design_options(Structure):
         ("separation_high", c_int64),
         ("measure", c_int),
         ("tolerance", c_double),
+        ("unit", c_char_p),
         ("run", dpmf_run),
     ]
 
@@ -842,7 +861,7 @@ FUNCTIONS = {
     "dpmf_account_epsilon": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
     "dpmf_account_delta": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
     "dpmf_calibrate_sigma": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
-    "dpmf_privacy_statement": (c_size_t, [POINTER(dpmf_privacy), POINTER(dpmf_account_options), c_char_p, c_char_p, c_size_t]),
+    "dpmf_privacy_statement": (c_size_t, [POINTER(dpmf_privacy), POINTER(dpmf_account_options), c_char_p, c_size_t]),
     "dpmf_sampling_format": (dpmf_status, [POINTER(dpmf_sampling), c_char_p]),
     "dpmf_sampling_is_none": (c_int, [POINTER(dpmf_sampling)]),
     "dpmf_sampling_describe": (POINTER(dpmf_sampling_facts), [c_int]),
@@ -862,7 +881,7 @@ FUNCTIONS = {
     "dpmf_mechanism_free": (None, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_save": (dpmf_status, [POINTER(dpmf_mechanism), c_char_p]),
     "dpmf_mechanism_load": (dpmf_status, [c_char_p, POINTER(POINTER(dpmf_mechanism))]),
-    "dpmf_mechanism_calibrate": (dpmf_status, [POINTER(dpmf_mechanism), c_double, c_double, POINTER(dpmf_sampling), POINTER(dpmf_run), POINTER(POINTER(dpmf_mechanism)), POINTER(dpmf_privacy)]),
+    "dpmf_mechanism_calibrate": (dpmf_status, [POINTER(dpmf_mechanism), c_double, c_double, POINTER(dpmf_sampling), c_char_p, POINTER(dpmf_run), POINTER(POINTER(dpmf_mechanism)), POINTER(dpmf_privacy)]),
     "dpmf_mechanism_get": (dpmf_mechanism_info, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_options_defaults": (dpmf_mechanism_options, []),
     "dpmf_mechanism_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_strategy), POINTER(dpmf_mechanism_options), POINTER(POINTER(dpmf_mechanism))]),
@@ -914,7 +933,7 @@ FUNCTIONS = {
     "dpmf_design_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_design_options), POINTER(POINTER(dpmf_design))]),
     "dpmf_design_free": (None, [POINTER(dpmf_design)]),
     "dpmf_design_get": (dpmf_design_info, [POINTER(dpmf_design)]),
-    "dpmf_design_statement": (c_size_t, [POINTER(dpmf_design), c_char_p, c_char_p, c_size_t]),
+    "dpmf_design_statement": (c_size_t, [POINTER(dpmf_design), c_char_p, c_size_t]),
     "dpmf_design_warning": (c_char_p, [POINTER(dpmf_design), c_int64]),
     "dpmf_design_candidate": (POINTER(dpmf_candidate), [POINTER(dpmf_design), c_int64]),
     "dpmf_verify": (dpmf_status, [POINTER(dpmf_verify_source), POINTER(dpmf_run), POINTER(POINTER(dpmf_verification))]),

@@ -79,7 +79,7 @@ class Design:
             raise errors.StateError("this report has lost its mechanism, which alone has a guarantee: ask the mechanism")
         return self._mechanism.privacy()
 
-    def statement(self, unit: str = "example") -> str:
+    def statement(self, unit: Optional[str] = None) -> str:
         """The mechanism's guarantee in sentences."""
         return self.privacy.statement(unit)
 
@@ -198,6 +198,7 @@ def design(
     tolerance: Optional[float] = None,
     batch_cap: Optional[int] = None,
     units: Optional[int] = None,
+    unit: Optional[str] = None,
 ) -> Mechanism:
     """The best mechanism for a training run at equal privacy; `Mechanism.design` is the report.
 
@@ -212,6 +213,8 @@ def design(
     memory           that the noise may take, in bytes or as in "1GiB"; large models need a limit
     batch_cap        under sampling: a hard cap on batches; -1: the least that costs next to nothing
     units            with a cap: how many there are to draw from
+    unit             what the guarantee protects one of; the mechanism records it. None: "example"; federated with several
+                     participations: required, for example "user"
     max_overhead, separation_low, separation_high, tolerance    as in the library
     """
     made = workload if isinstance(workload, Workload) else Workload(workload, integer(steps, "steps"))
@@ -249,6 +252,7 @@ def design(
             tolerance=tolerance,
             batch_cap=batch_cap,
             units=units,
+            unit=encode_text(unit, "unit", optional=True),
         )
         report = Report(handle("dpmf_design_create", Report._free, made._handle, ctypes.byref(wanted)))
     return Mechanism(c.dpmf_design_get(report._handle).mechanism, owner=report, design=report.read())

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, Any, List, Optional
 
 import numpy as np
 
@@ -21,8 +21,8 @@ class Display:
 
     # ---- in words ----
 
-    def statement(self: Any, unit: str = "example") -> str:
-        """The guarantee of the whole run in sentences.
+    def statement(self: Any, unit: Optional[str] = None) -> str:
+        """The guarantee of the whole run in sentences: who is protected, how well, and by what; `unit` as in Privacy.statement.
 
         >>> from dpmf import evaluate
         >>> print(evaluate("toeplitz", 100, epsilon=1.0, delta=1e-6).statement().split(".")[0][:60])
@@ -50,6 +50,9 @@ class Display:
             "participation": self.participation.text,
             "sampling": self.sampling,
             "adjacency": self.adjacency,
+            "unit": self.unit,
+            "most_participations": self.participation.count if self.sampling == "none" else None,
+            "separation": self.participation.separation if self.sampling == "none" else None,
             "bands": self.bands,
             "buffers": self.buffers,
             "sigma": self.sigma,
@@ -93,7 +96,8 @@ def table_and_picture(mechanism: "Mechanism") -> str:
     """HTML with an SVG in it; nothing is loaded from elsewhere."""
     rows: List[str] = []
     figures = {**mechanism.to_dict(), "sensitivity": "%.6g (%s)" % (mechanism.sensitivity.value, mechanism.sensitivity.kind)}
-    for name in ("steps", "workload", "participation", "sampling", "bands", "buffers", "sensitivity"):
+    figures["unit"] = figures["unit"] or "not recorded"
+    for name in ("steps", "workload", "participation", "unit", "sampling", "bands", "buffers", "sensitivity"):
         rows.append("<tr><th>%s</th><td>%s</td></tr>" % (name, _cell(figures[name])))
     for name in ("sigma", "epsilon", "delta", "rms_loss", "max_loss", "ratio"):
         if figures[name] is not None:

@@ -23,6 +23,7 @@ MECHANISM = (
     "sigma",
     "sampling",
     "adjacency",
+    "unit",
     "sensitivity",
     "lower_bound",
     "weights",
@@ -52,6 +53,7 @@ def make(
     sigma: Optional[float] = None,
     sampling: str = "none",
     adjacency: str = "zero-out",
+    unit: Optional[str] = None,
     sensitivity: str = "auto",
     lower_bound: str = "auto",
     weights: Optional[Sequence[float]] = None,
@@ -75,6 +77,7 @@ def make(
             sigma=sigma,
             sampling=sampling_of(sampling),
             made_by=encode_text(made_by, "made_by", optional=True),
+            unit=encode_text(unit, "unit", optional=True),
         )
         options.evaluate.adjacency = parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value
         options.evaluate.sensitivity = parse("dpmf_sensitivity_bound_parse", ctypes.c_int, sensitivity, "sensitivity").value
@@ -113,6 +116,7 @@ def evaluate(
     sigma: Optional[float] = None,
     sampling: str = "none",
     adjacency: str = "zero-out",
+    unit: Optional[str] = None,
     sensitivity: str = "auto",
     lower_bound: str = "auto",
     weights: Optional[Sequence[float]] = None,
@@ -124,6 +128,7 @@ def evaluate(
 
     bands, nu, stamps, decoder, column_normalize    of a family that is named; as it needs them
     epsilon and delta, or sigma                     the first calibrate it
+    unit                                            what the guarantee protects one of, "example" or "user"; it is recorded
     others                                          assumptions of the guarantee, and what to compute
 
     >>> evaluate("identity", 16, participation="cyclic:2,8").sensitivity.value ** 2
@@ -176,6 +181,7 @@ def optimize(
     sigma: Optional[float] = None,
     sampling: str = "none",
     adjacency: str = "zero-out",
+    unit: Optional[str] = None,
     sensitivity: str = "auto",
     lower_bound: str = "auto",
     weights: Optional[Sequence[float]] = None,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import numpy as np
 
 from . import errors
-from ._library import abi, c, choice, doubles, handle, integer, real, run_options, select, struct_of, text, whole_numbers
+from ._library import abi, c, choice, doubles, encode_text, handle, integer, real, run_options, select, struct_of, text, whole_numbers
 from ._object import Object
 from .files import Filed
 from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
-from .privacy import NO_SAMPLING, Privacy, Scope, account, account_options, privacy_of, sampling_of, sampling_text
+from .privacy import Privacy, Scope, account, account_options, privacy_of, sampling_of, sampling_text
 from .problem import Participation, Strategy, Workload
 from .display import Display
 
@@ -39,11 +39,6 @@ FIRST_IF = (
     "is released. If the end was chosen by looking at the data or at what was released, the guarantee is that of the whole run.\n"
 )
 FIRST_CHANGES = ((r" x (sensitivity|largest column norm of C)", r" x \1 of these steps"),)
-OBSERVED = (
-    "No secret sampling is assumed: the figures hold for the participations that the log of the run has, if the choice of those who take "
-    "part does not depend on the data."
-)
-UNDER = "No secret sampling is assumed: the figures hold for any order of the data that fits the participation %s."
 
 
 class Mechanism(Display, Filed, Object):
@@ -118,6 +113,11 @@ class Mechanism(Display, Filed, Object):
     def sampling(self) -> str:
         """How batches must be drawn for the guarantee to hold; "none": as in the participation."""
         return sampling_text(c.dpmf_mechanism_get(self._handle).sampling)
+
+    @property
+    def unit(self) -> Optional[str]:
+        """What the guarantee protects one of: "example", "user"; None: not recorded."""
+        return text(c.dpmf_mechanism_get(self._handle).unit)
 
     @property
     def made_by(self) -> Optional[str]:
@@ -220,10 +220,13 @@ class Mechanism(Display, Filed, Object):
         epsilon: float,
         delta: float,
         sampling: Optional[str] = None,
+        unit: Optional[str] = None,
         threads: int = 0,
         progress: Progress = None,
     ) -> "Mechanism":
         """The same mechanism with the least sigma for (epsilon, delta); with `sampling` for batches that are drawn so.
+
+        `unit` is recorded where the mechanism records none yet.
 
         >>> from dpmf import evaluate
         >>> m = evaluate("bsr", 64, bands=4).calibrate(8.0, 1e-6, sampling="block-cyclic:0.0625,4")
@@ -234,7 +237,14 @@ class Mechanism(Display, Filed, Object):
         out = abi.FUNCTIONS[self._free][1][0]()
         with run_options(threads, progress) as run:
             c.dpmf_mechanism_calibrate(
-                self._handle, real(epsilon, "epsilon"), real(delta, "delta"), drawn, ctypes.byref(run), ctypes.byref(out), None
+                self._handle,
+                real(epsilon, "epsilon"),
+                real(delta, "delta"),
+                drawn,
+                encode_text(unit, "unit", optional=True),
+                ctypes.byref(run),
+                ctypes.byref(out),
+                None,
             )
         return Mechanism(out)
 
@@ -292,6 +302,10 @@ class Mechanism(Display, Filed, Object):
         >>> found.value <= m.sensitivity.value, unit
         (True, 7)
         """
+        found, worst = self._observed(units, steps)
+        return sensitivity_of(found), worst
+
+    def _observed(self, units: "np.typing.ArrayLike", steps: "np.typing.ArrayLike") -> "tuple[Any, int]":
         pairs = [whole_numbers(values, name).reshape(-1) for values, name in ((units, "units"), (steps, "steps"))]
         if len(pairs[0]) != len(pairs[1]):
             raise errors.ArgumentError("%d units and %d steps: pairs are accepted" % (len(pairs[0]), len(pairs[1])))
@@ -304,7 +318,7 @@ class Mechanism(Display, Filed, Object):
             c.dpmf_sensitivity_observed(
                 strategy, len(pairs[0]), unit, step, ctypes.byref(options), ctypes.byref(found), ctypes.byref(worst)
             )
-        return sensitivity_of(found), worst.value
+        return found, worst.value
 
     def observed_privacy(
         self, units: "np.typing.ArrayLike", steps: "np.typing.ArrayLike", delta: Optional[float] = None
@@ -325,8 +339,8 @@ class Mechanism(Display, Filed, Object):
         delta = self.delta if delta is None else delta
         if delta is None or self.sigma is None:
             raise errors.ArgumentError("delta, sigma: the mechanism claims no guarantee to take them from")
-        found, _ = self.observed_sensitivity(units, steps)
-        return self._with_sensitivity(found.value, delta, OBSERVED)
+        found, _ = self._observed(units, steps)
+        return self._with_sensitivity(found, delta, None)
 
     def privacy_under(self, participation: str, delta: Optional[float] = None) -> Privacy:
         """The guarantee of the same noise, if units take part otherwise than the design assumed; nothing is claimed for sampling.
@@ -347,17 +361,23 @@ class Mechanism(Display, Filed, Object):
             c.dpmf_sensitivity_compute(
                 c.dpmf_mechanism_get(self._handle).strategy, taken._handle, ctypes.byref(options), ctypes.byref(found)
             )
-        return self._with_sensitivity(found.value, delta, UNDER % taken.text)
+        return self._with_sensitivity(found, delta, taken)
 
-    def _with_sensitivity(self, sensitivity: float, delta: float, words: str) -> Privacy:
-        """The guarantee of the same noise at another sensitivity, under the mechanism's adjacency."""
-        sigma, found = (self.sigma or 0.0) * self.sensitivity.value / sensitivity, abi.dpmf_privacy()
+    def _with_sensitivity(self, sensitivity: Any, delta: float, taken: Optional[Participation]) -> Privacy:
+        """The guarantee of the same noise at another sensitivity, of this participation (None: of a log), under the same adjacency."""
+        sigma, found = (self.sigma or 0.0) * self.sensitivity.value / sensitivity.value, abi.dpmf_privacy()
         replaced = self.adjacency == "replace-one"  # its sensitivity is twice the zero-out one, in the claim and here
         options = account_options(adjacency="replace-one", sigma_unit=2.0) if replaced else account_options()
+        options.covered = c.dpmf_mechanism_account_options(self._handle).covered
+        options.covered.sensitivity = sensitivity
+        if taken is None:
+            options.covered.participation.text = None
+        else:
+            options.covered.participation = c.dpmf_participation_get(taken._handle)
         with run_options() as run:
             options.run = run
             c.dpmf_account_epsilon(sigma, real(delta, "delta"), ctypes.byref(options), ctypes.byref(found))
-        return privacy_of(found, options, self, Scope(None, "", ((NO_SAMPLING, words),)))
+        return privacy_of(found, options, (self, taken))
 
     # ---- noise ----
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Union
 
 from . import errors
 from ._library import abi, c, encode_text, flag, integer, real, run_options, select, set_field, text
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Privacy", "account", "best_of", "calibrate"]
 
-#: In the place of the unit's name, in sentences that are kept.
-UNIT = "{unit}"
+#: In the place of the unit's name, in sentences that are kept: a name that the library accepts, and that no unit has.
+UNIT = "NameOfTheUnit"
 #: Options of an account that both directions take.
 ACCOUNT = (
     "sampling",
@@ -39,7 +39,11 @@ ACCOUNT = (
 
 @dataclass(frozen=True)
 class Privacy:
-    """A guarantee, and what kind of figure it is."""
+    """A guarantee, and what kind of figure it is.
+
+    `protected` has the facts of its statement: unit, participation (most_participations, separation), clip, steps_done,
+    steps_designed, family, correlated, sensitivity, digest; None where they are not known.
+    """
 
     epsilon: float
     delta: float
@@ -55,6 +59,7 @@ class Privacy:
     total_rho: float
     slack_met: bool
     without_sampling: float
+    protected: "Dict[str, Any]"
     _struct: Any = field(repr=False, compare=False, default=None)
     _options: Any = field(repr=False, compare=False, default=None)
     _keep: Any = field(repr=False, compare=False, default=None)
@@ -62,21 +67,34 @@ class Privacy:
     _said: Any = field(repr=False, compare=False, default=None)
     _scope: "Optional[Scope]" = field(repr=False, compare=False, default=None)
 
-    def statement(self, unit: str = "example") -> str:
-        """The guarantee in sentences; `unit` names the privacy unit, in letters."""
-        return self._sentences(unit_name(unit))
+    def statement(self, unit: Optional[str] = None) -> str:
+        """The guarantee in sentences: who is protected (how often, how far apart, with how much), and by which mechanism.
 
-    def _sentences(self, unit: str) -> str:
+        The unit is the one that the mechanism records. Another name is refused; where none is recorded, `unit` names it, in
+        letters, and the statement says that this is the caller's word.
+        """
+        recorded = self.protected["unit"]
+        if unit is not None and recorded not in (None, unit_name(unit)):
+            raise errors.ArgumentError(
+                "unit = %r: the mechanism protects one %s, and records that; design one for another unit" % (unit, recorded)
+            )
+        return self._sentences(unit if recorded is None else recorded)
+
+    def _sentences(self, unit: Optional[str], **facts: Any) -> str:
+        """`facts`: what a run knows besides, as fields of the library's dpmf_coverage."""
         if self._struct is None:
-            return self._said.replace(UNIT, unit)
-        said = read_text(
-            c.dpmf_privacy_statement, ctypes.byref(self._struct), ctypes.byref(self._options), encode_text(unit, "unit")
-        )
+            return self._said[unit is None].replace(UNIT, unit or "")
+        options = type(self._options).from_buffer_copy(self._options)
+        options.covered.unit = encode_text(unit, "unit", optional=True)
+        options.covered.unit_named = int(unit is not None and self.protected["unit"] is None)
+        for name, value in facts.items():
+            setattr(options.covered, name, value)
+        said = read_text(c.dpmf_privacy_statement, ctypes.byref(self._struct), ctypes.byref(options))
         return said if self._scope is None else self._scope.put(said)
 
     def __getstate__(self) -> Any:
-        """For pickle: the sentences in the place of what the library computes them from."""
-        said = self._sentences(UNIT)
+        """For pickle: the sentences in the place of what the library computes them from, with a unit's name and without."""
+        said = self._sentences(UNIT), self._sentences(None)
         return {**self.__dict__, "_said": said, "_struct": None, "_options": None, "_keep": None, "_scope": None}
 
 
@@ -110,9 +128,9 @@ TUNING = "hyper-parameters chosen on the same data are not accounted for"
 def unit_name(unit: str) -> str:
     """A word, or a few, of letters: a statement is read as a whole, and must not get sentences from its caller."""
     encode_text(unit, "unit")
-    if len(unit) > 40 or re.fullmatch(r"[^\W\d_]+(?:[ -][^\W\d_]+)*", unit) is None:
+    if len(unit) > 40 or re.fullmatch(r"[A-Za-z]+(?:[ -][A-Za-z]+)*", unit) is None:
         raise errors.ArgumentError(
-            "unit = %r, accepted: up to 40 letters, in words with a space or hyphen between, for example user" % unit
+            "unit = %r, accepted: up to 40 letters from A to Z, in words with a space or hyphen between, for example user" % unit
         )
     return unit
 
@@ -125,6 +143,26 @@ def read_text(function: Any, *arguments: Any) -> str:
     return text(out.value)
 
 
+def protected_by(options: Any) -> "Dict[str, Any]":
+    """Who is protected, and by which mechanism, as the library's statement says it."""
+    covered = options.covered
+    taken, known = covered.participation, covered.family is not None
+    fixed = known and taken.text is not None and bool(c.dpmf_sampling_is_none(ctypes.byref(options.sampling)))
+    return {
+        "unit": text(covered.unit),
+        "participation": text(taken.text) if fixed else None,
+        "most_participations": taken.count if fixed else None,
+        "separation": taken.separation if fixed else None,
+        "clip": covered.clip or None,
+        "steps_done": covered.done if covered.done >= 0 else None,
+        "steps_designed": taken.steps if known else None,
+        "family": text(covered.family),
+        "correlated": bool(covered.correlated) if known else None,
+        "sensitivity": covered.sensitivity.value or None,
+        "digest": text(covered.digest) or None,
+    }
+
+
 def privacy_of(struct: Any, options: Any, keep: Any = None, scope: Optional[Scope] = None) -> Privacy:
     # The run of the caller is over: its callback must not be called for a statement.
     options.run = c.dpmf_run_defaults()
@@ -132,6 +170,7 @@ def privacy_of(struct: Any, options: Any, keep: Any = None, scope: Optional[Scop
     values["kind"] = text(c.dpmf_certainty_name(struct.kind))
     values["method"] = text(struct.method)
     values["slack_met"] = bool(struct.slack_met)
+    values["protected"] = protected_by(options)
     return Privacy(**values, _struct=struct, _options=options, _keep=keep, _scope=scope)
 
 

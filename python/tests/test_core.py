@@ -209,7 +209,7 @@ class Designs(Case):
         )
         self.assertEqual((m.epsilon, m.delta, m.participation.text), (4.0, 1e-5, "cyclic:3,20"))
         self.assertIn("epsilon = 4", report.statement())
-        self.assertIn("epsilon = 4", report.privacy.statement("user"))
+        self.assertIn("epsilon = 4", report.privacy.statement("example"))
         self.assertTrue(report.why and report.warnings)
         del report
         self.assertTrue(m.verify())
@@ -224,8 +224,8 @@ class Designs(Case):
         for other in (pickle.loads(pickle.dumps(m)), dpmf.load(path), pickle.loads(pickle.dumps(dpmf.load(path)))):
             self.assertEqual(other, m)
             self.assertEqual(other.design, m.design)
-            self.assertEqual(other.design.statement("user"), m.design.statement("user"))
-            self.assertEqual(other.design.privacy.statement("user"), m.design.privacy.statement("user"))
+            self.assertEqual(other.design.statement(), m.design.statement())
+            self.assertEqual(other.design.privacy.statement("example"), m.design.privacy.statement("example"))
         mechanism("bsr").save(path)
         self.assertIsNone(dpmf.load(path).design)
         m.save(path)
@@ -237,8 +237,8 @@ class Designs(Case):
     def test_amplified_and_federated_designs_say_what_they_assume(self):
         m = dpmf.design(60, 3, 4.0, 1e-5, sampling="block-cyclic", dim=1000)
         self.assertTrue(m.sampling.startswith(("block-cyclic", "poisson")), m.sampling)
-        m = dpmf.design(60, 3, 4.0, 1e-5, federated=True, separation_low=10, separation_high=20, dim=1000)
-        self.assertEqual(m.participation.text, "minsep:3,10")
+        m = dpmf.design(60, 3, 4.0, 1e-5, federated=True, separation_low=10, separation_high=20, dim=1000, unit="user")
+        self.assertEqual((m.participation.text, m.unit), ("minsep:3,10", "user"))
 
 
 class Counting(Case):

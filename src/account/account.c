@@ -16,7 +16,7 @@
 #include <math.h>
 
 dpmf_account_options dpmf_account_options_defaults(void) {
-    return (dpmf_account_options){.run = dpmf_run_defaults()};
+    return (dpmf_account_options){.run = dpmf_run_defaults(), .covered.done = -1};
 }
 
 static const double EPSILON_MAX = 1e6, SIGMA_MIN = 1e-6, SIGMA_MAX = 1e12;
@@ -38,6 +38,7 @@ dpmf_status account_check_delta(double delta) {
 
 static dpmf_status check_options(const dpmf_account_options *o) {
     TRY(account_sampling_check(&o->sampling));
+    TRY(account_unit_check(o->covered.unit));
     if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
         return base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
     if ((unsigned)o->engine > DPMF_ENGINE_MONTE_CARLO)

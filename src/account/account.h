@@ -92,6 +92,9 @@ DPMF_MUST_CHECK dpmf_status account_sampling_check(const dpmf_sampling *sampling
 
 /* Is a run under this checked sampling a composition of one sampled step (poisson, block-cyclic)? */
 int account_sampling_composes(const dpmf_sampling *sampling);
+/* DPMF_ERROR_ARGUMENT for a name that must not stand in a statement; NULL, no name, passes. */
+DPMF_MUST_CHECK dpmf_status account_unit_check(const char *unit);
+
 /* Is every unit used in a fixed number of steps, chosen at random (allocation, balls-in-bins)? */
 int account_sampling_allocates(const dpmf_sampling *sampling);
 

@@ -312,6 +312,107 @@ size_t account_sampling_warning(const dpmf_sampling *sampling, char *out, size_t
     return t.length;
 }
 
+enum { UNIT_LONGEST = 40 };
+
+/* A statement is read as a whole: a name in it must not be a sentence. */
+static int is_unit_name(const char *unit) {
+    int letter = 0; /* is the byte before one? */
+    const size_t length = strlen(unit);
+    for (size_t i = 0; i < length; i++) {
+        const int is = (unit[i] >= 'a' && unit[i] <= 'z') || (unit[i] >= 'A' && unit[i] <= 'Z');
+        if (!is && !(letter && (unit[i] == ' ' || unit[i] == '-'))) return 0;
+        letter = is;
+    }
+    return letter && length <= UNIT_LONGEST;
+}
+
+dpmf_status account_unit_check(const char *unit) {
+    char shown[64];
+    if (unit == NULL || is_unit_name(unit)) return DPMF_OK;
+    return base_fail(
+        DPMF_ERROR_ARGUMENT,
+        "unit '%s', accepted: up to %d letters from A to Z, in words with a space or a hyphen between, for "
+        "example user",
+        base_show(unit, strlen(unit), shown), UNIT_LONGEST);
+}
+
+/* "in at most 10 of the 1000 steps, ...": what one unit may do. */
+static void add_participation(text *t, const dpmf_participation_info *p) {
+    const long long n = (long long)p->steps, k = (long long)p->count, b = (long long)p->separation;
+    if (p->kind == DPMF_PARTICIPATION_FULL)
+        add(t, "takes part in any number of the %lld steps", n);
+    else if (p->kind == DPMF_PARTICIPATION_SINGLE || k == 1)
+        add(t, "takes part in at most one of the %lld steps", n);
+    else if (p->kind == DPMF_PARTICIPATION_SHUFFLED)
+        add(t, "takes part at most once in each of the %lld epochs of %lld steps", k, b);
+    else if (p->kind == DPMF_PARTICIPATION_CYCLIC)
+        add(t, "takes part in at most %lld of the %lld steps, exactly %lld or a multiple of %lld apart", k, n, b, b);
+    else if (b == 1)
+        add(t, "takes part in at most %lld of the %lld steps, any of them", k, n);
+    else
+        add(t, "takes part in at most %lld of the %lld steps, any two of them at least %lld apart", k, n, b);
+}
+
+/* Who is protected: how often, how far apart, with how much in each step. */
+static void add_protected(text *t, const dpmf_privacy *p, const dpmf_account_options *o, const char *unit) {
+    const dpmf_coverage *c = &o->covered;
+    char clip[40] = "the clip norm", number[32];
+    if (c->family != NULL && c->clip > 0) {
+        base_format_double(c->clip, number);
+        snprintf(clip, sizeof clip, "%s", number);
+    }
+    if (c->family == NULL && dpmf_sampling_is_none(&o->sampling)) {
+        add(t,
+            "Protected: each %s that can move the run by at most the sensitivity of which sigma is a multiple. Without "
+            "a "
+            "mechanism nothing is known about how often it may take part.\n",
+            unit);
+        return;
+    }
+    add(t, "Protected: each %s that ", unit);
+    if (!dpmf_sampling_is_none(&o->sampling)) {
+        add(t,
+            "is one entry of the data that the sampling draws from, and adds at most %s, in l2 norm, to each step that "
+            "draws it. A %s of several entries is not covered.\n",
+            clip, unit);
+        return;
+    }
+    if (c->participation.text == NULL)
+        add(t, "has the participations that the log of the run has, if the choice of those who take part does not "
+               "depend on the "
+               "data");
+    else if (p->compositions > 1)
+        add(t, "in each of the %lld runs ", (long long)p->compositions);
+    if (c->participation.text != NULL) add_participation(t, &c->participation);
+    add(t,
+        ", and adds at most %s, in l2 norm, to %s. For a %s that takes part otherwise or adds more the epsilon is "
+        "another, and can be far larger.\n",
+        clip, c->participation.count == 1 ? "it" : "each", unit);
+}
+
+/* By which mechanism: steps designed and done, whether its noise is correlated, how sensitive it is, which file it is. */
+static void add_mechanism(text *t, const dpmf_account_options *o) {
+    const dpmf_coverage *c = &o->covered;
+    const long long steps = (long long)c->participation.steps;
+    if (c->family == NULL) return;
+    add(t, "Mechanism: %s, designed for %lld steps", c->family, steps);
+    if (c->first > 0)
+        add(t, "; the figures are for the first %lld of them alone", (long long)c->first);
+    else if (c->done >= 0 && c->done < steps)
+        add(t, ", of which %lld are done; the figures are for %s", (long long)c->done,
+            c->participation.text == NULL ? "what the log has" : "all of them");
+    else if (c->done >= 0)
+        add(t, ", all of which are done");
+    add(t, c->correlated ? ". The noise of different steps is correlated: they are protected together, as one release"
+                         : ". The noise of different steps is independent");
+    if (c->sensitivity.value > 0)
+        add(t, ". %s %.4g (%s, rounded up) for a clip norm of 1",
+            c->sensitivity.of == DPMF_SENSITIVITY_COLUMN ? "Largest column norm" : "Sensitivity",
+            up(c->sensitivity.value), dpmf_certainty_name(c->sensitivity.kind));
+    if (c->digest != NULL && c->digest[0] != 0) add(t, ". SHA-256 of the mechanism: %s", c->digest);
+    add(t, ".\n");
+}
+
 static void add_sampling(text *t, const dpmf_privacy *p, const dpmf_account_options *o, const char *unit) {
     const dpmf_sampling *s = &o->sampling;
     const sampling_row *row = &SAMPLINGS[s->kind];
@@ -323,8 +424,7 @@ static void add_sampling(text *t, const dpmf_privacy *p, const dpmf_account_opti
                                     .bins = o->epochs > 0 ? "freshly in each epoch" : "once",
                                     .waits = o->warm ? "; at the start the waits are spread over all positions" : ""};
     if (row->sentence == NULL) {
-        add(t, "No secret sampling is assumed: the figures hold for any order of the data that fits the participation "
-               "for which the sensitivity was computed.\n");
+        add(t, "No secret sampling is assumed: the figures hold for any order of the data within these limits.\n");
         return;
     }
     add(t, "This holds only for batches sampled exactly this way, with the randomness kept secret: ");
@@ -349,14 +449,14 @@ const char *account_real_noise(void) {
     return "Arithmetic: the noise is taken as real-valued";
 }
 
-size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options *options, const char *unit, char *out,
-                              size_t size) {
-    dpmf_account_options o = {0};
+size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options *options, char *out, size_t size) {
+    dpmf_account_options o = {.covered.done = -1};
     if (options != NULL) o = *options;
     if (o.batch_cap == 0) o.batch_cap = o.sampling.cap;
     if (o.units == 0) o.units = o.sampling.units;
     text t = {.out = out, .size = size};
-    if (unit == NULL) unit = "example";
+    const int recorded = o.covered.unit != NULL && is_unit_name(o.covered.unit);
+    const char *unit = recorded ? o.covered.unit : "unit";
     if (size > 0) out[0] = 0;
     add(&t,
         "All noisy outputs of the run together - every intermediate model or sum, not only the last - are (epsilon, "
@@ -366,7 +466,12 @@ size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options 
         add(&t, "Noise multiplier sigma = %.9g: Gaussian noise of standard deviation clip norm x sigma x %s%s.\n",
             p->sigma, dpmf_sampling_is_none(&o.sampling) ? "sensitivity" : "largest column norm of C",
             o.sigma_unit == 2 ? " (replace-one, twice the zero-out one)" : "");
-    add(&t, "Privacy unit: one %s. ", unit);
+    if (recorded)
+        add(&t, "Privacy unit: one %s. ", unit);
+    else
+        add(&t, "Privacy unit: not recorded. ");
+    if (recorded && o.covered.unit_named && o.covered.family != NULL)
+        add(&t, "The mechanism records no unit: that it is one %s is the word of the caller. ", unit);
     if (o.adjacency == DPMF_ADJACENCY_ZERO_OUT)
         add(&t,
             "Data sets are neighbours when all contributions of one %s are replaced by zeros (zero-out adjacency).\n",
@@ -375,6 +480,8 @@ size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options 
         add(&t, "Data sets are neighbours when one %s is added or removed (add-remove adjacency).\n", unit);
     else
         add(&t, "Data sets are neighbours when one %s is replaced by another (replace-one adjacency).\n", unit);
+    add_protected(&t, p, &o, unit);
+    add_mechanism(&t, &o);
     if (p->total_rho > 0) add(&t, "The run is %.6g-zCDP", up(p->total_rho));
     if (p->total_rho > 0 && p->total_mu > 0) add(&t, " and %.6g-GDP", up(p->total_mu));
     if (p->total_rho > 0) add(&t, ".\n");

@@ -7,6 +7,7 @@
  */
 #include "design/design.h"
 
+#include "account/account.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/threads.h"
@@ -91,6 +92,12 @@ static dpmf_status check_federated(const dpmf_design_options *o, int64_t steps) 
                          "most %lld",
                          (long long)o->epochs, (long long)o->separation_low, (long long)steps,
                          (long long)((steps - 1) / o->separation_low + 1));
+    if (o->epochs > 1 && o->unit == NULL)
+        return base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "design: one unit takes part up to %lld times, and what it is decides what epsilon means: name "
+            "the unit, for example user or device",
+            (long long)o->epochs);
     return DPMF_OK;
 }
 
@@ -110,6 +117,7 @@ static dpmf_status check_question(const dpmf_workload *workload, const dpmf_desi
                          (int)o->precision);
     TRY(check_numbers(o, workload->steps));
     TRY(check_federated(o, workload->steps));
+    TRY(account_unit_check(o->unit));
     return o->families == NULL ? DPMF_OK : check_families(o->families);
 }
 
@@ -196,6 +204,7 @@ static dpmf_status make_mechanism(dpmf_design *d) {
     o.sigma = c->info.sigma;
     o.sampling = c->info.sampling;
     o.made_by = c->made_by;
+    o.unit = with->unit != NULL ? with->unit : "example";
     o.designed = (dpmf_design_limits){
         .dim = with->dim,
         .memory = with->memory < MOST ? with->memory : 0,
@@ -229,7 +238,7 @@ dpmf_status dpmf_design_create(const dpmf_workload *workload, const dpmf_design_
     TRY_DONE(design_choose(d, &d->chosen));
     TRY_DONE(make_mechanism(d));
     design_explain(d);
-    d->options.families = NULL; /* the caller's, and of no more use */
+    d->options.families = d->options.unit = NULL; /* the caller's, and of no more use */
     *out = d;
     d = NULL;
 done:
@@ -252,10 +261,11 @@ const dpmf_candidate *dpmf_design_candidate(const dpmf_design *d, int64_t i) {
     return i >= 0 && i < d->count ? &d->candidates[i].info : NULL;
 }
 
-size_t dpmf_design_statement(const dpmf_design *d, const char *unit, char *out, size_t size) {
+size_t dpmf_design_statement(const dpmf_design *d, char *out, size_t size) {
     const candidate *c = &d->candidates[d->chosen];
     dpmf_account_options a = design_account(d, &c->info.sampling, c->strategy);
-    return dpmf_privacy_statement(&c->privacy, &a, unit, out, size);
+    a.covered = dpmf_mechanism_account_options(d->mechanism).covered;
+    return dpmf_privacy_statement(&c->privacy, &a, out, size);
 }
 
 dpmf_design_info dpmf_design_get(const dpmf_design *d) {

@@ -162,11 +162,15 @@ static dpmf_status read_designed(const cJSON *root, dpmf_design_limits *out) {
 }
 
 static dpmf_status read_figures(const cJSON *root, dpmf_mechanism *m) {
-    const char *adjacency = NULL, *sampling = NULL, *made_by = NULL;
+    const char *adjacency = NULL, *sampling = NULL, *unit = NULL, *made_by = NULL;
     TRY(base_json_get_text(root, "adjacency", "mechanism", &adjacency));
     TRY(dpmf_adjacency_parse(adjacency, &m->problem.adjacency));
     TRY(base_json_get_text(root, "sampling", "mechanism", &sampling));
     TRY(dpmf_sampling_parse(sampling, &m->sampling));
+    if (cJSON_GetObjectItemCaseSensitive(root, "unit") != NULL) {
+        TRY(base_json_get_text(root, "unit", "mechanism", &unit));
+        TRY(base_copy_text(unit, &m->unit));
+    }
     TRY(positive_or_null(root, "sigma", &m->sigma));
     TRY(positive_or_null(root, "epsilon", &m->problem.epsilon));
     TRY(positive_or_null(root, "delta", &m->problem.delta));
@@ -255,7 +259,8 @@ dpmf_status dpmf_mechanism_load(const char *path, dpmf_mechanism **out) {
  * The noise of the first steps has sigma x the sensitivity of the whole C, and a unit moves them by at most that of the leading
  * block (strategy/triangular.c): a larger sigma. Under sampling the column norms take its place, and fewer steps are composed.
  */
-static dpmf_status leading_sensitivity(const dpmf_mechanism *m, int64_t steps, const dpmf_run *run, double *out) {
+static dpmf_status leading_sensitivity(const dpmf_mechanism *m, int64_t steps, const dpmf_run *run,
+                                       dpmf_sensitivity *out) {
     const dpmf_sensitivity *whole = &m->problem.evaluation.sensitivity;
     dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
     dpmf_strategy *leading = NULL;
@@ -272,7 +277,7 @@ static dpmf_status leading_sensitivity(const dpmf_mechanism *m, int64_t steps, c
     const int64_t begun = steps / b + (steps % b != 0), k = m->problem.participation->count;
     TRY_DONE(dpmf_participation_create(m->problem.participation->kind, steps, k < begun ? k : begun, b, &cut));
     TRY_DONE(dpmf_sensitivity_compute(leading, cut, &how, &found));
-    *out = fmin(found.value, whole->value); /* the leading block is never more sensitive than C */
+    *out = found.value < whole->value ? found : *whole; /* the leading block is never more sensitive than C */
 done:
     dpmf_strategy_free(leading);
     dpmf_participation_free(cut);
@@ -282,7 +287,7 @@ done:
 dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps, const dpmf_run *run, double *sigma,
                                          dpmf_account_options *out) {
     const dpmf_run defaults = dpmf_run_defaults();
-    double part = 0;
+    dpmf_sensitivity part = {0};
     if (m == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_account_first: the mechanism is NULL");
     if (m->sigma == 0) return base_fail(DPMF_ERROR_ARGUMENT, "the mechanism is not calibrated: it has no sigma");
     if (steps < 1 || steps > m->problem.steps)
@@ -305,7 +310,9 @@ dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps,
     TRY(leading_sensitivity(m, steps, run, &part));
     if (!dpmf_sampling_is_none(&m->sampling)) how.compositions = steps;
     how.strategy = NULL;
-    *sigma = m->sigma * (m->problem.evaluation.sensitivity.value / part);
+    *sigma = m->sigma * (m->problem.evaluation.sensitivity.value / part.value);
+    how.covered.sensitivity = part;
+    how.covered.first = steps;
     *out = how;
     return DPMF_OK;
 }

@@ -170,6 +170,7 @@ dpmf_status mechanism_finish(dpmf_mechanism *m) {
     TRY(check_guarantee(m));
     TRY(check_sampling(m));
     TRY(check_made_by(m->made_by));
+    TRY(account_unit_check(m->unit));
     TRY(check_designed(&m->designed));
     dpmf_status status = mechanism_describe(m, &text, &tensors);
     if (status == DPMF_OK)
@@ -193,8 +194,9 @@ dpmf_status mechanism_make(const problem_facts *p, const dpmf_strategy *strategy
     m->sigma = o->sigma;
     m->sampling = o->sampling;
     m->designed = o->designed;
-    TRY_DONE(mechanism_response_of(m, &m->response, &size));
     TRY_DONE(base_copy_text(o->made_by == NULL ? "" : o->made_by, &m->made_by));
+    if (o->unit != NULL) TRY_DONE(base_copy_text(o->unit, &m->unit));
+    TRY_DONE(mechanism_response_of(m, &m->response, &size));
     TRY_DONE(mechanism_finish(m));
     *out = m;
     m = NULL;
@@ -227,12 +229,13 @@ static dpmf_status copy_mechanism(const dpmf_mechanism *mechanism, dpmf_mechanis
     dpmf_status status = DPMF_OK;
     TRY(base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
     *m = *mechanism;
-    m->made_by = NULL;
+    m->made_by = m->unit = NULL;
     m->digest[0] = '\0';
     m->confirmed = 0; /* what is claimed may change */
     m->strategy = strategy_retain(mechanism->strategy);
     TRY_DONE(problem_hold(&m->problem));
     TRY_DONE(base_copy_text(mechanism->made_by, &m->made_by));
+    if (mechanism->unit != NULL) TRY_DONE(base_copy_text(mechanism->unit, &m->unit));
     *out = m;
     m = NULL;
 done:
@@ -245,6 +248,7 @@ void dpmf_mechanism_free(dpmf_mechanism *m) {
     problem_release(&m->problem);
     dpmf_strategy_free(m->strategy);
     base_free(m->made_by);
+    base_free(m->unit);
     base_free(m);
 }
 
@@ -257,6 +261,12 @@ dpmf_account_options dpmf_mechanism_account_options(const dpmf_mechanism *m) {
         o.strategy = m->strategy;
     else if (m->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE)
         o.sigma_unit = 2;
+    o.covered.unit = m->unit;
+    o.covered.family = m->strategy->family;
+    o.covered.digest = m->digest;
+    o.covered.participation = dpmf_participation_get(m->problem.participation);
+    o.covered.sensitivity = m->problem.evaluation.sensitivity;
+    o.covered.correlated = strategy_bands(m->strategy) > 1 || strategy_rows(m->strategy) > m->problem.steps;
     return o;
 }
 
@@ -273,6 +283,7 @@ dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *m) {
                                  .epsilon = m->problem.epsilon,
                                  .delta = m->problem.delta,
                                  .made_by = m->made_by,
+                                 .unit = m->unit,
                                  .digest = m->digest,
                                  .designed = m->designed,
                                  .response = m->response};
@@ -302,6 +313,7 @@ static dpmf_status describe_inputs(const dpmf_mechanism *m, base_writer *w, base
     base_json_close(w, '}');
     base_json_text(w, "adjacency", dpmf_adjacency_name(m->problem.adjacency));
     base_json_text(w, "sampling", sampling);
+    if (m->unit != NULL) base_json_text(w, "unit", m->unit); /* files that record none stay as they were */
     describe_known(w, "sigma", m->sigma);
     describe_known(w, "epsilon", m->problem.epsilon);
     describe_known(w, "delta", m->problem.delta);
@@ -360,7 +372,7 @@ dpmf_status mechanism_describe(const dpmf_mechanism *m, base_writer *w, base_ten
  * up squares over all steps, may move by d^2 or d/n. Independent numbers make |r| about |P A W v|, which is what its
  * rounding is measured by.
  *
- * The salt is a digest of all that is given: workload, participation, strategy, adjacency, sampling, sigma, epsilon,
+ * The salt is a digest of all that is given: workload, participation, strategy, adjacency, sampling, unit, sigma, epsilon,
  * delta and weights, to the last bit. There are changes of these that no figure shows: a separation wider than the
  * bands of C, a coefficient that is multiplied by zeros, the last digits of one that hardly matters. Other inputs have
  * other u and v and so another response, which shows when it is computed again.
@@ -520,6 +532,7 @@ static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampl
     o.evaluate.run = *run;
     o.sampling = *sampling;
     o.made_by = m->made_by;
+    o.unit = m->unit;
     o.designed = m->designed;
     return dpmf_mechanism_create(m->problem.workload, m->problem.participation, m->strategy, &o, out);
 }
@@ -546,8 +559,8 @@ static dpmf_status take_sigma(dpmf_mechanism *m, const dpmf_account_options *how
 }
 
 dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double epsilon, double delta,
-                                     const dpmf_sampling *sampling, const dpmf_run *run, dpmf_mechanism **out,
-                                     dpmf_privacy *found) {
+                                     const dpmf_sampling *sampling, const char *unit, const dpmf_run *run,
+                                     dpmf_mechanism **out, dpmf_privacy *found) {
     const dpmf_run defaults = dpmf_run_defaults();
     dpmf_mechanism *m = NULL;
     dpmf_privacy privacy = {0};
@@ -556,6 +569,10 @@ dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double eps
     if (mechanism == NULL || out == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_calibrate: the mechanism or the output is NULL");
     if (!(epsilon > 0)) return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g, accepted: above 0", epsilon);
+    TRY(account_unit_check(unit));
+    if (unit != NULL && mechanism->unit != NULL && strcmp(unit, mechanism->unit) != 0)
+        return base_fail(DPMF_ERROR_ARGUMENT, "unit '%s': the mechanism protects one %s, and records that", unit,
+                         mechanism->unit);
     if (run == NULL) run = &defaults;
     if (sampling == NULL) sampling = &mechanism->sampling;
     if (dpmf_sampling_is_none(sampling) == dpmf_sampling_is_none(&mechanism->sampling)) {
@@ -565,6 +582,7 @@ dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double eps
     } else {
         TRY(make_copy(mechanism, sampling, run, &m));
     }
+    if (unit != NULL && m->unit == NULL) TRY_DONE(base_copy_text(unit, &m->unit));
     dpmf_account_options how = dpmf_mechanism_account_options(m);
     how.run = *run;
     TRY_DONE(dpmf_calibrate_sigma(epsilon, delta, &how, &privacy));

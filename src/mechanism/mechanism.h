@@ -16,6 +16,7 @@ struct dpmf_mechanism {
     dpmf_sampling sampling;
     double response; /* u' P A W v; 0: not taken */
     char *made_by;
+    char *unit;                  /* NULL: not recorded */
     dpmf_design_limits designed; /* dim 0: by no design */
     char digest[65];             /* empty for a strategy or workload that cannot be saved (a user's operator) */
     int confirmed; /* 1: this object's claims hold (dpmf_mechanism_confirm), and `found` is what was found */
@@ -37,11 +38,11 @@ double mechanism_response_number(uint64_t salt, uint64_t index); /* in [-1, 1) *
 DPMF_MUST_CHECK dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options *o,
                                             dpmf_lower_bound *out);
 
-/* Makes a mechanism of an evaluated problem; options: sigma, sampling, made_by, designed and the sensitivity's bound. */
+/* Makes a mechanism of an evaluated problem; options: sigma, sampling, made_by, unit, designed and the sensitivity's bound. */
 DPMF_MUST_CHECK dpmf_status mechanism_make(const problem_facts *p, const dpmf_strategy *strategy,
                                            const dpmf_mechanism_options *o, dpmf_mechanism **out);
 
-/* Checks sigma, the guarantee, the sampling and made_by, and fills in the digest. */
+/* Checks sigma, the guarantee, the sampling, the unit and made_by, and fills in the digest. */
 DPMF_MUST_CHECK dpmf_status mechanism_finish(dpmf_mechanism *mechanism);
 
 #endif

@@ -333,17 +333,18 @@ static void test_a_statement_names_unit_and_bound_and_may_be_cut(void **state) {
     dpmf_account_options o = poisson(0.01, 1000);
     dpmf_privacy found;
     char text[4096], cut[32];
+    o.covered.unit = "user";
     OK(dpmf_account_epsilon(1, 1e-5, &o, &found));
-    size_t length = dpmf_privacy_statement(&found, &o, "user", text, sizeof text);
+    size_t length = dpmf_privacy_statement(&found, &o, text, sizeof text);
     assert_int_equal(length, strlen(text));
     assert_non_null(strstr(text, "one user"));
     assert_non_null(strstr(text, "proven upper bound"));
-    assert_int_equal(dpmf_privacy_statement(&found, &o, "user", cut, sizeof cut), length);
+    assert_int_equal(dpmf_privacy_statement(&found, &o, cut, sizeof cut), length);
     assert_memory_equal(cut, text, sizeof cut - 1);
     assert_int_equal(cut[sizeof cut - 1], 0);
-    assert_int_equal(dpmf_privacy_statement(&found, &o, "user", NULL, 0), length);
+    assert_int_equal(dpmf_privacy_statement(&found, &o, NULL, 0), length);
     found.kind = DPMF_ESTIMATE;
-    dpmf_privacy_statement(&found, &o, "user", text, sizeof text);
+    dpmf_privacy_statement(&found, &o, text, sizeof text);
     assert_non_null(strstr(text, "do not publish"));
 }
 

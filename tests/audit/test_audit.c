@@ -38,7 +38,7 @@ static dpmf_mechanism *make_mechanism(const audited *c) {
     check_ok(dpmf_participation_parse(c->participation, c->steps, &participation));
     check_ok(dpmf_strategy_create(c->family, workload, &shape, &strategy));
     check_ok(dpmf_mechanism_create(workload, participation, strategy, &about, &plain));
-    check_ok(dpmf_mechanism_calibrate(plain, c->epsilon, DELTA, c->sampling != NULL ? &sampling : NULL, NULL,
+    check_ok(dpmf_mechanism_calibrate(plain, c->epsilon, DELTA, c->sampling != NULL ? &sampling : NULL, NULL, NULL,
                                       &calibrated, NULL));
     dpmf_mechanism_free(plain);
     dpmf_strategy_free(strategy);

@@ -99,14 +99,14 @@ class Federated(Case):
     BASE = ["design", "--steps", "2000", "--epsilon", "8", "--delta", "1e-5", "--dim", "1e4"]
 
     def test_a_federated_design_holds_at_the_low_separation(self):
-        found = self.json_once(*self.BASE, "--participation", "min-sep:5,200..400")
+        found = self.json_once(*self.BASE, "--participation", "min-sep:5,200..400", "--unit", "user")
         self.assertEqual(found["participation"], "minsep:5,200")
         self.assertTrue({"blt", "banded-toeplitz"} <= {c["family"] for c in found["candidates"] + found["sweep"]})
         self.assertIn("user", self.json(*self.BASE, "--participation", "min-sep:5,200..400", "--unit", "user", "--families",
                                          "blt")["statement"])
 
     def test_the_table_shows_the_ratio_that_decides(self):
-        asked = [*self.BASE, "--participation", "min-sep:5,200..400"]
+        asked = [*self.BASE, "--participation", "min-sep:5,200..400", "--unit", "user"]
         found = self.json_once(*asked)
         ratios = [c["worst_ratio"] for c in found["candidates"]]
         self.assertEqual(ratios, sorted(ratios))

@@ -95,8 +95,8 @@ class Figures(Log):
     def test_a_kinder_run_than_designed_has_a_smaller_epsilon(self):
         # sigma and delta from the file; a run that is kinder than the design has a smaller epsilon
         path = self.path("d.dpmf")
-        self.ok("design", "--steps", 60, "--participation", "min-sep:3,10..20", "--epsilon", 2, "--delta", 1e-6, "--dim", 100,
-                "-o", path)
+        self.ok("design", "--steps", 60, "--participation", "min-sep:3,10..20", "--unit", "user", "--epsilon", 2, "--delta", 1e-6,
+                "--dim", 100, "-o", path)
         found = self.json("account", path, "--log", self.log([("a", 0), ("a", 25), ("a", 50), ("b", 3)]))
         self.near(found["epsilon"], 2, 1e-6)
         self.assertEqual((found["observed"]["delta"], found["observed"]["worst_client"]), (1e-6, "a"))

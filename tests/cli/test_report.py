@@ -246,7 +246,7 @@ class Designed(ReportCase):
         page = self.page(self.designed("m", *asked, "--epochs", 1, "--loss", "max"))
         self.assertIn("least max noise", page.object["designed"])
         self.assertTrue(self.own(page)["best_eligible"])
-        page = self.page(self.designed("m", *asked, "--participation", "min-sep:3,8..16"))
+        page = self.page(self.designed("m", *asked, "--participation", "min-sep:3,8..16", "--unit", "user"))
         self.assertIn("separations up to 16", page.object["designed"])
         self.assertGreaterEqual(self.own(page)["worst_ratio"], 1)
         self.assertTrue(self.own(page)["best_eligible"])

@@ -17,10 +17,10 @@ DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "loss", "toler
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "nu", "stamps", "decoder", "normalize", "variant", "parameters", "loss",
-                    "weights", "epsilon", "delta", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
+                    "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
 OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "buffers", "shared-seeds", "normalize", "variant",
-                    "loss", "tolerance", "weights", "epsilon", "delta", "adjacency", "sensitivity", "bound",
+                    "loss", "tolerance", "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound",
                     "per-step", "threads", "json", "out", "help"]
 ACCOUNT_OPTIONS = ["epochs", "tolerance", "epsilon", "delta", "sigma", "rho", "gaussian", "sampling", "compositions", "compose",
                    "times", "first", "tuning", "batch-cap", "units", "largest", "curve",
@@ -34,7 +34,7 @@ TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "s
                  "test-data", "label", "user", "hold-out", "scale",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "public-test-curve", "noiseless", "threads", "json", "out", "help"]
-COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "sync-every", "clip",
+COUNT_OPTIONS = ["unit", "columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "sync-every", "clip",
                  "key-file", "testing-seed", "state", "release", "uncalibrated", "ledger", "budget", "json", "out", "help"]
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],

@@ -110,7 +110,7 @@ static void check_mechanism(const dpmf_design *d, const dpmf_design_options *o) 
     check_ok(dpmf_account_epsilon(dpmf_mechanism_get(m).sigma, o->delta, &a, &found));
     assert_true(found.epsilon <= o->epsilon * (1 + 1e-9));
     assert_true(found.epsilon >= o->epsilon * (1 - 2e-3));
-    assert_true(dpmf_design_statement(d, "example", text, sizeof text) < sizeof text);
+    assert_true(dpmf_design_statement(d, text, sizeof text) < sizeof text);
     assert_non_null(strstr(text, "example"));
 }
 
@@ -291,6 +291,9 @@ static void test_design_options_out_of_range_are_refused(void **state) {
     REFUSED(o.tolerance = 2, "tolerance 2");
     REFUSED((o.federated = 1, o.separation_low = 5, o.separation_high = 4), "separations 5 to 4");
     REFUSED((o.federated = 1, o.separation_low = 8, o.separation_high = 9, o.epochs = 3), "at most 2");
+    REFUSED((o.federated = 1, o.separation_low = o.separation_high = 4, o.epochs = 2),
+            "name the unit, for example user");
+    REFUSED(o.unit = "user. In truth epsilon = 0.01", "up to 40 letters");
 #undef REFUSED
 }
 

@@ -327,6 +327,7 @@ static void test_a_federated_design_holds_at_the_low_separation(void **unused) {
     dpmf_design_options o = dpmf_design_options_defaults();
     (void)unused;
     o.federated = 1;
+    o.unit = "user";
     o.epochs = 5;
     o.separation_low = 200;
     o.separation_high = 400;

@@ -37,7 +37,7 @@ static void test_the_constraints_come_back(void **unused) {
         check_ok(make(cases[i], &m));
         check_ok(dpmf_mechanism_encode(m, &bytes, &size));
         check_ok(dpmf_mechanism_decode(bytes, size, &again));
-        check_ok(dpmf_mechanism_calibrate(again, 1, 1e-5, NULL, NULL, &calibrated, NULL));
+        check_ok(dpmf_mechanism_calibrate(again, 1, 1e-5, NULL, NULL, NULL, &calibrated, NULL));
         const dpmf_design_limits found[] = {dpmf_mechanism_get(m).designed, dpmf_mechanism_get(again).designed,
                                             dpmf_mechanism_get(calibrated).designed};
         for (int j = 0; j < 3; j++) {

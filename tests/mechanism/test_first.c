@@ -23,7 +23,7 @@ static dpmf_mechanism *calibrated(const dpmf_strategy *strategy, const char *par
     check_ok(dpmf_participation_parse(participation, n, &pattern));
     check_ok(dpmf_mechanism_create(workload, pattern, strategy, NULL, &plain));
     check_ok(dpmf_sampling_parse(sampling, &drawn));
-    check_ok(dpmf_mechanism_calibrate(plain, 1, 1e-6, &drawn, NULL, &made, NULL));
+    check_ok(dpmf_mechanism_calibrate(plain, 1, 1e-6, &drawn, NULL, NULL, &made, NULL));
     dpmf_workload_free(workload);
     dpmf_participation_free(pattern);
     dpmf_mechanism_free(plain);

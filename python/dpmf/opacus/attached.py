@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import types
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import torch
 from opacus.optimizers import DPOptimizer
@@ -21,7 +21,7 @@ from ..torch.ghost import check_width, factors
 from ..torch.group import Group
 from ..torch.noise import Rows, make_stream, shard_of
 from ..torch.parameters import Untouched
-from ..torch.private import NOTHING_LOADED, STATE, unit_sentence
+from ..torch.private import NOTHING_LOADED, STATE, said_by_run
 from ..torch.sums import ExactSum
 from .accountants import Accountant
 
@@ -72,6 +72,7 @@ class Attached:
         optimizer.attach_step_hook(lambda _: self.accountant.step(noise_multiplier=self._multiplier, sample_rate=0.0))
         self.ghost = isinstance(optimizer, GHOST)
         self._module, self._pending = module, -1
+        self._ended: Optional[int] = None  # the steps of a run that is over
         model = getattr(module, "_module", module)  # Opacus' wrapper, or its hooks on the model itself
         self._untouched = None if model is None else Untouched(model, ())
         self._begins = None if model is None else model.register_forward_pre_hook(self._begin)
@@ -202,14 +203,17 @@ class Attached:
                 "the optimizer's parameters are not those that the noise was made for: some would be stepped without noise"
             )
 
-    def statement(self, unit: str = "example") -> str:
-        """The guarantee in sentences, and how gradients were clipped. The unit is an example, as for dpmf.torch's Private."""
-        unit = unit_name(unit)
+    def statement(self, unit: Optional[str] = None) -> str:
+        """The guarantee in sentences, and how gradients were clipped; the unit as for dpmf.torch's Private."""
+        if unit is not None:
+            unit_name(unit)
         self.accountant.check()
         found = self._taken.privacy(None)
         if found is None:
             return "No example has taken part yet.\n"
-        return found.statement() + unit_sentence(unit) + (ROUNDED if self.ghost else EXACT + TOGETHER)
+        clip = float(self.optimizer.max_grad_norm)
+        done = self.noise.step if self._ended is None else self._ended
+        return said_by_run(self.mechanism, found, unit, clip, done) + (ROUNDED if self.ghost else EXACT + TOGETHER)
 
     # ---- checkpoints ----
 
@@ -251,6 +255,8 @@ class Attached:
         if self._begins is not None:
             self._begins.remove()
         self.optimizer.noise_multiplier, self.optimizer.step_hook = self._before
+        if self._ended is None:
+            self._ended = self.noise.step
         self.noise.close()
 
 

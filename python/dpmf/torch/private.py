@@ -45,8 +45,19 @@ VARIED = (
 WRITTEN = "It does not cover the buffers %s, which the model itself writes and the caller declared public.\n"
 
 
+def said_by_run(mechanism: Mechanism, found: Privacy, unit: Optional[str], clip: float, done: int) -> str:
+    """The statement of a run that clips and counts examples of its data set, and what must be true for another unit to be its unit.
+
+    The mechanism's own unit is that of the statement; where it records none, it is an example, as the run had it.
+    """
+    named = [] if unit is None else [unit_name(unit)]
+    recorded = mechanism.unit or "example"
+    said = found._sentences(recorded, unit_named=0, clip=clip, done=done)
+    return said + "".join(map(unit_sentence, dict.fromkeys([recorded] + named)))
+
+
 def unit_sentence(unit: str) -> str:
-    """For a unit that the caller names: what the run saw are examples."""
+    """For a unit other than an example: what the run saw are examples."""
     if unit == "example":
         return ""
     return (
@@ -99,6 +110,7 @@ class Private:
             trained = self._params
         self._untouched = Untouched(model, public_buffers)
         self._fixed_shapes, self._shapes, self._shapes_varied = fixed_shapes, [], False
+        self._ended: Optional[int] = None  # the steps of a run that is closed
         self._finite: List[int] = []  # torch's count of writes when all parameters were finite
         sizes = [p.numel() for p in self._params.values()]
         dim, device, self._dtype = sum(sizes), one_device(self._params), row_type(self._params)
@@ -419,7 +431,7 @@ class Private:
 
     @property
     def steps_taken(self) -> int:
-        return self.noise.step
+        return self.noise.step if self._ended is None else self._ended
 
     @property
     def progress(self) -> float:
@@ -451,19 +463,22 @@ class Private:
         found = self.privacy()
         return 0.0 if found is None else found.epsilon
 
-    def statement(self, unit: str = "example") -> str:
+    def statement(self, unit: Optional[str] = None) -> str:
         """The guarantee in sentences, and what kind of guarantee it is.
 
-        Gradients are clipped and participations checked example by example, so that one example of the data set is the unit. With
-        another name as `unit` a sentence is added about what must be true for it to be the unit.
+        Gradients are clipped and participations checked example by example. The unit is that of the mechanism; for any unit that is
+        not an example, also one that `unit` names, a sentence is added about what must be true for it to be the unit.
         """
-        unit, found = unit_name(unit), self.privacy()
+        if unit is not None:
+            unit_name(unit)
+        found = self.privacy()
         if found is None:
             return "No example has taken part yet.\n"
-        said = found.statement()
+        clip = 0.0 if isinstance(self._sum, AdaptiveSum) else self.clip_norm  # 0: not one for all steps
+        said = said_by_run(self.mechanism, found, unit, clip, self.steps_taken)
         # The exact release is proven for the participations of the design, and not for others that were counted.
         said = said if self.counted else self.noise.exact_statement(said)
-        said += unit_sentence(unit) + self._sum.sentence() + self._route.sentence
+        said += self._sum.sentence() + self._route.sentence
         if self._shapes_varied:
             said += VARIED
         if self._untouched.changed:
@@ -486,6 +501,8 @@ class Private:
         self.optimizer._dpmf_private = False  # type: ignore[attr-defined]
         self.discard()
         self._route.close()
+        if self._ended is None:
+            self._ended = self.noise.step
         self.noise.close()
 
     def __enter__(self) -> "Private":

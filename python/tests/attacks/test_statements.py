@@ -77,6 +77,48 @@ class Units(Case):
         for unit in ("user", "Patientin", "hospital stay", "user-day"):
             self.assertIn("Privacy unit: one %s." % unit, m.statement(unit))
 
+    def test_a_unit_that_the_mechanism_records(self):
+        """A mechanism for one example is stated for users, and a file for users says "one example".
+
+        Before, statement(unit) took any name, and "example" where there was none. Now the mechanism records its unit, through
+        files and pickle; another one is refused, and a mechanism that records none says so.
+        """
+        m = calibrated(unit="user", participation="min-sep:3,4")
+        m.save(self.folder / "users.dpmf")
+        for other in (m, dpmf.load(self.folder / "users.dpmf"), pickle.loads(pickle.dumps(m)), m.calibrate(1.0, 1e-6)):
+            self.assertEqual((other.unit, other.to_dict()["unit"]), ("user", "user"))
+            text = other.statement()
+            self.assertIn("Privacy unit: one user. Data sets", text)
+            self.assertIn("each user that takes part in at most 3 of the 20 steps, any two of them at least 4 apart", text)
+            self.assertIn("SHA-256 of the mechanism: %s" % m.digest, text)
+            self.assertEqual(pickle.loads(pickle.dumps(other.privacy())).statement("user"), text)
+            self.refused(dpmf.ArgumentError, "protects one user", other.statement, "example")
+        self.refused(dpmf.ArgumentError, "protects one user", m.calibrate, 1.0, 1e-6, unit="example")
+        facts = m.privacy().protected
+        self.assertEqual((facts["most_participations"], facts["separation"], facts["steps_designed"]), (3, 4, 20))
+        self.assertEqual((facts["sensitivity"], facts["digest"]), (m.sensitivity.value, m.digest))
+        self.assertIn("Privacy unit: not recorded.", calibrated().statement())
+        self.assertIn("one user is the word of the caller", calibrated().statement("user"))
+        self.refused(dpmf.ArgumentError, "unit", calibrated, unit="user. In truth epsilon = 0.01")
+        several = {"federated": True, "separation_low": 4, "separation_high": 4, "families": "identity"}
+        self.refused(dpmf.ArgumentError, "name the unit", dpmf.design, 20, 3, 1.0, 1e-6, **several)
+        self.assertEqual(dpmf.design(20, 2, 1.0, 1e-6, families="identity").unit, "example")
+
+    def test_another_participation_than_designed(self):
+        """The epsilon of users who come every day, under the noise for one visit: the statement is about them, and not about the design."""
+        text = calibrated(unit="user").privacy_under("full").statement()
+        self.assertIn("each user that takes part in any number of the 20 steps", text)
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_a_mechanism_for_users_over_examples(self):
+        """A run clips every example, and its mechanism is for users: the unit is the mechanism's, with the condition under which it is true."""
+        private, _ = train(calibrated(unit="user"), 3)
+        text = private.statement()
+        self.assertIn("Privacy unit: one user.", text)
+        self.assertIn("only if each user is exactly one example", text)
+        self.assertIn("and adds at most 1, in l2 norm, to it", text)
+        self.assertIn("designed for 20 steps, of which 3 are done; the figures are for all of them", text)
+
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_a_hospital_of_many_examples(self):
         """A run that clips every patient's record prints its guarantee for one hospital.
