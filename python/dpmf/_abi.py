@@ -30,8 +30,9 @@ DPMF_BLT_BUFFERS_MAX = 16
 DPMF_LOWRANK_MAX = 64
 DPMF_TRIANGULAR_STEPS_MAX = 16384
 DPMF_DENSE_STEPS_MAX = 8192
-DPMF_STREAM_VERSION = 1
+DPMF_STREAM_VERSION = 2
 DPMF_KEY_SIZE = 32
+DPMF_SALT_SIZE = 32
 DPMF_DIGEST_SIZE = 32
 DPMF_VERIFY_WHOLE_STEPS = 2000
 
@@ -487,6 +488,7 @@ class dpmf_ledger_options(Structure):
         ("binding", c_char_p),
         ("times", c_int64),
         ("run", dpmf_run),
+        ("salt", POINTER(c_uint8)),
     ]
 
 
@@ -518,6 +520,8 @@ class dpmf_noise_options(Structure):
         ("exact", c_int),
         ("grid", c_double),
         ("maker", POINTER(dpmf_noise_maker)),
+        ("salt", POINTER(c_uint8)),
+        ("state_now", c_int),
     ]
 
 
@@ -547,6 +551,7 @@ class dpmf_noise_info(Structure):
         ("calibrated", c_int),
         ("grid", c_double),
         ("release", dpmf_exact),
+        ("salt", c_uint8 * 32),
     ]
 
 
@@ -568,6 +573,7 @@ class dpmf_counter_options(Structure):
         ("clip_rows", c_int),
         ("run", dpmf_run),
         ("release", c_int),
+        ("state_now", c_int),
     ]
 
 
@@ -589,6 +595,7 @@ class dpmf_counter_info(Structure):
         ("grid", c_double),
         ("limit", dpmf_int128),
         ("input_size", c_int64),
+        ("salt", c_uint8 * 32),
     ]
 
 
