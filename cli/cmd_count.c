@@ -260,7 +260,8 @@ static int open_counter(count *c) {
         dpmf_counter_create(c->mechanism, c->reader.columns, c->given->number[OPTION_CLIP], key, &wanted, &c->counter);
     /* Before anything is released; a stream that continues is already in the ledger. */
     snprintf(binding, sizeof binding, "count %" PRId64 " %.17g", c->reader.columns, c->given->number[OPTION_CLIP]);
-    int code = status == DPMF_OK ? ledger_enter(c->given, c->mechanism, key, dpmf_counter_get(c->counter).salt, binding) : fail_status(status, NULL);
+    int code = status == DPMF_OK ? ledger_enter(c->given, c->mechanism, key, dpmf_counter_get(c->counter).salt, binding)
+                                 : fail_status(status, NULL);
     dpmf_key_wipe(key);
     if (code != 0) return code;
     const dpmf_int128 limit = dpmf_counter_get(c->counter).limit;

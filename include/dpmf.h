@@ -1080,10 +1080,11 @@ typedef struct dpmf_noise_options {
     int exact;           /* 1: the exact release, see below; rows are double for any `precision` */
     double grid;         /* of the exact release: 0 chosen, or a power of two that sums are multiples of */
     const dpmf_noise_maker *maker; /* NULL, or the maker of the rows (dpmf_experimental.h) */
-    const uint8_t *salt; /* NULL, or DPMF_SALT_SIZE bytes, the `salt` of dpmf_noise_get of another shard of this run, which
+    const uint8_t
+        *salt;     /* NULL, or DPMF_SALT_SIZE bytes, the `salt` of dpmf_noise_get of another shard of this run, which
                           * has the state file: without it the shards are not parts of one row. A state file that is made
                           * gets it, and one that has another salt is refused */
-    int state_now;       /* 1: a state file that is missing is made at once, before its salt is recorded elsewhere */
+    int state_now; /* 1: a state file that is missing is made at once, before its salt is recorded elsewhere */
 } dpmf_noise_options;
 
 DPMF_API dpmf_noise_options dpmf_noise_options_defaults(void);
@@ -1285,7 +1286,7 @@ typedef struct dpmf_counter_options {
                            * units, each of which adds at most `clip`, and is used as it is */
     dpmf_run run;         /* progress of seeking, of the error bars and of many rows */
     dpmf_release release; /* exact wherever the mechanism has an exact release; or one of the two */
-    int state_now; /* 1: a state file that is missing is made at once, before its salt is recorded elsewhere */
+    int state_now;        /* 1: a state file that is missing is made at once, before its salt is recorded elsewhere */
 } dpmf_counter_options;
 
 DPMF_API dpmf_counter_options dpmf_counter_options_defaults(void);
@@ -1318,13 +1319,13 @@ typedef struct dpmf_int128 {
 typedef struct dpmf_counter_info {
     int64_t step; /* of the next row */
     int64_t columns;
-    int64_t last_rows;  /* rows whose sums dpmf_counter_last has; 0: there are none */
-    int calibrated;     /* 0: the mechanism has no sigma, and 1 is used */
-    int places;         /* the grid of dpmf_counter_prepare is 2^-places, 0 to 60 */
-    double scale;       /* clip x sigma x sensitivity */
-    double grid;        /* of the exact release; 0: it is plain */
-    dpmf_int128 limit;  /* numbers of rows stay below it in size */
-    int64_t input_size; /* bytes of input that the state file records */
+    int64_t last_rows;            /* rows whose sums dpmf_counter_last has; 0: there are none */
+    int calibrated;               /* 0: the mechanism has no sigma, and 1 is used */
+    int places;                   /* the grid of dpmf_counter_prepare is 2^-places, 0 to 60 */
+    double scale;                 /* clip x sigma x sensitivity */
+    double grid;                  /* of the exact release; 0: it is plain */
+    dpmf_int128 limit;            /* numbers of rows stay below it in size */
+    int64_t input_size;           /* bytes of input that the state file records */
     uint8_t salt[DPMF_SALT_SIZE]; /* as in dpmf_noise_info */
 } dpmf_counter_info;
 

@@ -148,11 +148,11 @@ done:
 typedef struct gathering {
     const dpmf_noise *noise;
     noise_stream_layout layout;
-    uint8_t *buffers; /* of this shard, as noise_stream_state_load reads them */
+    uint8_t *buffers;             /* of this shard, as noise_stream_state_load reads them */
     uint8_t salt[DPMF_SALT_SIZE]; /* of all parts */
-    int64_t step;     /* of all parts; -1: none has been seen */
-    int64_t covered;  /* coordinates of this shard that the parts so far contain */
-    int64_t end;      /* of the last part: the next one begins there or later, so that none comes twice */
+    int64_t step;                 /* of all parts; -1: none has been seen */
+    int64_t covered;              /* coordinates of this shard that the parts so far contain */
+    int64_t end;                  /* of the last part: the next one begins there or later, so that none comes twice */
 } gathering;
 
 static dpmf_status refuse_part(const char *path, const char *why) {

@@ -336,9 +336,10 @@ static dpmf_status look_up(const cJSON *root, dpmf_adjacency adjacency, const en
         const int sampled = !dpmf_sampling_is_none(&e.how.sampling) && !dpmf_sampling_is_none(&added->how.sampling);
         const int same_key = e.key[0] != '\0' && strcmp(e.key, added->key) == 0;
         if (same_key && strcmp(e.digest, added->digest) == 0)
-            return base_fail(DPMF_ERROR_UNSUPPORTED,
-                             "the ledger has another run with this key and this mechanism (another state file, or other "
-                             "settings): use a new key for a new run; a run whose state file is lost cannot be resumed");
+            return base_fail(
+                DPMF_ERROR_UNSUPPORTED,
+                "the ledger has another run with this key and this mechanism (another state file, or other "
+                "settings): use a new key for a new run; a run whose state file is lost cannot be resumed");
         if (sampled && same_key)
             return base_fail(DPMF_ERROR_UNSUPPORTED,
                              "the ledger has another sampled run with this key: both would draw the same "

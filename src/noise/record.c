@@ -181,10 +181,11 @@ dpmf_status noise_salt_check(const uint8_t held[DPMF_SALT_SIZE], const uint8_t n
                          "the checkpoint%s belongs to a stream with a state file, and this stream has none: give that "
                          "file",
                          name);
-    return base_fail(DPMF_ERROR_ARGUMENT,
-                     "the checkpoint%s belongs to another state file than this stream's: its noise is that file's, and a "
-                     "run whose state file is lost cannot be resumed",
-                     name);
+    return base_fail(
+        DPMF_ERROR_ARGUMENT,
+        "the checkpoint%s belongs to another state file than this stream's: its noise is that file's, and a "
+        "run whose state file is lost cannot be resumed",
+        name);
 }
 
 dpmf_status noise_record_check(const noise_binding *binding, noise_record_kind kind, const char *path,
@@ -216,6 +217,6 @@ dpmf_status noise_record_check(const noise_binding *binding, noise_record_kind k
         return noise_salt_check(held.salt, now.salt, name);
     }
     if (!binding->salted || memcmp(held.salt, now.salt, sizeof held.salt) == 0) return DPMF_OK;
-    return base_fail(DPMF_ERROR_ARGUMENT, "the state file '%s' has another salt than this run: it belongs to another run",
-                     shown);
+    return base_fail(DPMF_ERROR_ARGUMENT,
+                     "the state file '%s' has another salt than this run: it belongs to another run", shown);
 }

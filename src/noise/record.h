@@ -24,9 +24,9 @@ typedef struct noise_binding {
     int64_t steps, dim, offset, count;
     double clip;
     dpmf_precision precision;
-    double grid;  /* of the exact release; 0: it is not exact */
-    double sigma; /* 1 where the mechanism has none */
-    int salted;   /* 1: a state file must have this salt; 0: it has its own, and a new one draws it */
+    double grid;                  /* of the exact release; 0: it is not exact */
+    double sigma;                 /* 1 where the mechanism has none */
+    int salted;                   /* 1: a state file must have this salt; 0: it has its own, and a new one draws it */
     uint8_t salt[DPMF_SALT_SIZE]; /* zeros: there is no state file */
     uint8_t mac_key[32], sum_key[32], commitment[32];
 } noise_binding;

@@ -15,7 +15,8 @@ enum { CASE_STEPS = 12, CASE_DIM = 21, CASE_BYTES = CASE_DIM * (int)sizeof(float
 
 static char case_directory[64];
 static uint8_t case_key[DPMF_KEY_SIZE];
-static const uint8_t case_salt[DPMF_SALT_SIZE] = {1, 2, 3}; /* streams with and without a state file have the same rows */
+static const uint8_t case_salt[DPMF_SALT_SIZE] = {1, 2,
+                                                  3}; /* streams with and without a state file have the same rows */
 
 static inline int case_setup(void **unused) {
     (void)unused;
