@@ -255,13 +255,15 @@ static int open_counter(count *c) {
     wanted.release = option_is(c->given, OPTION_RELEASE, "exact")   ? DPMF_RELEASE_EXACT
                      : option_is(c->given, OPTION_RELEASE, "plain") ? DPMF_RELEASE_PLAIN
                                                                     : DPMF_RELEASE_AUTO;
+    wanted.state_now = c->kept && option_given(c->given, OPTION_LEDGER);
     dpmf_status status = key_from_options(c->given, key);
     if (status != DPMF_OK) return fail_status(status, NULL);
     status =
         dpmf_counter_create(c->mechanism, c->reader.columns, c->given->number[OPTION_CLIP], key, &wanted, &c->counter);
     /* Before anything is released; a stream that continues is already in the ledger. */
     snprintf(binding, sizeof binding, "count %" PRId64 " %.17g", c->reader.columns, c->given->number[OPTION_CLIP]);
-    int code = status == DPMF_OK ? ledger_enter(c->given, c->mechanism, key, binding) : fail_status(status, NULL);
+    int code = status == DPMF_OK ? ledger_enter(c->given, c->mechanism, key, dpmf_counter_get(c->counter).salt, binding)
+                                 : fail_status(status, NULL);
     dpmf_key_wipe(key);
     if (code != 0) return code;
     const dpmf_int128 limit = dpmf_counter_get(c->counter).limit;

@@ -80,6 +80,7 @@ static void read_options(const arguments *given, request *r) {
     r->options.state = r->options.rows_may_repeat ? NULL : given->text[OPTION_STATE];
     r->options.run = run_with((int)given->count[OPTION_THREADS]);
     r->kept = r->options.state != NULL || (r->options.key_file != NULL && !r->options.rows_may_repeat);
+    r->options.state_now = r->kept && option_given(given, OPTION_LEDGER);
     r->number_size = r->options.precision == DPMF_FLOAT64 ? sizeof(double) : sizeof(float);
     r->count = r->options.count > 0 ? r->options.count : r->dim - r->options.offset;
 }
@@ -146,7 +147,7 @@ static int open_noise(request *r, const row_output *out) {
     /* Shards of one run are the same run; another clip norm, size or precision is another run. */
     snprintf(binding, sizeof binding, "noise %" PRId64 " %.17g %s", r->dim, r->given->number[OPTION_CLIP],
              r->options.exact ? "exact" : format_text(r));
-    if (code == 0) code = ledger_enter(r->given, r->mechanism, key, binding);
+    if (code == 0) code = ledger_enter(r->given, r->mechanism, key, dpmf_noise_get(r->noise).salt, binding);
     dpmf_key_wipe(key);
     return code;
 }

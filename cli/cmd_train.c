@@ -75,6 +75,7 @@ static void read_options(training *t) {
         o->parts = training_together->parts;
         o->reduce = training_together->reduce;
     }
+    o->state_now = o->state != NULL && option_given(given, OPTION_LEDGER);
 }
 
 /* An existing checkpoint is continued; one of another run is refused. */
@@ -109,13 +110,14 @@ static int explain_another(training *t) {
     const char *path = t->given->text[OPTION_CHECKPOINT];
     dpmf_trainer_options without = t->how;
     char said[600];
-    snprintf(said, sizeof said, "%s; a key file serves one run: another needs its own --key-file or --state",
-             dpmf_last_error());
+    snprintf(said, sizeof said, "%s; a key file serves one run: another needs its own --key-file", dpmf_last_error());
     without.state = NULL;
+    without.state_now = 0;
     if (path != NULL && access(path, F_OK) == 0 && training_together == NULL &&
         dpmf_trainer_create(t->train, t->mechanism, t->sampler, t->key, &without, &t->trainer) == DPMF_OK) {
         dpmf_status status = dpmf_trainer_load(t->trainer, path);
-        if (status != DPMF_OK) return fail_status(status, NULL);
+        const bool named = strstr(dpmf_last_error(), "belongs to another run") != NULL;
+        if (status != DPMF_OK && (named || status != DPMF_ERROR_ARGUMENT)) return fail_status(status, NULL);
     }
     return fail(EXIT_USAGE, "%s", said);
 }
@@ -130,6 +132,18 @@ static int open_trainer(training *t) {
     return status == DPMF_OK ? 0 : fail_status(DPMF_ERROR_FORMAT, NULL);
 }
 
+/* Part 0 opens its state file first: all parts have its salt. */
+static int open_all(training *t) {
+    const training_team *team = training_together;
+    if (team == NULL) return open_trainer(t);
+    int code = all(team->part == 0 ? open_trainer(t) : 0);
+    if (code != 0) return code;
+    dpmf_trainer_salt(t->trainer, t->salt);
+    team->salt(t);
+    t->how.salt = t->salt;
+    return all(team->part != 0 ? open_trainer(t) : 0);
+}
+
 /* All values that distinguish two runs with one key and mechanism: their noise is bound to it. */
 static int enter_ledger(training *t) {
     static const option_id tell[] = {OPTION_MODEL,    OPTION_CLIP,     OPTION_OPTIMIZER, OPTION_LEARNING_RATE,
@@ -139,12 +153,13 @@ static int enter_ledger(training *t) {
     text_buffer binding = {0};
     if (!option_given(t->given, OPTION_LEDGER)) return 0;
     if (training_together != NULL && training_together->part != 0) return 0; /* one process enters for all */
+    dpmf_trainer_salt(t->trainer, t->salt);
     text_add(&binding, "train %s %" PRId64, dpmf_sampler_get(t->sampler).text, t->units);
     for (size_t i = 0; i < sizeof tell / sizeof *tell; i++) {
         const char *value = tell[i] == OPTION_UNIT ? t->unit : option_text(t->given, tell[i]);
         text_add(&binding, "\n%s %s", options[tell[i]].name, value == NULL ? "" : value);
     }
-    int code = binding.failed ? fail_memory() : ledger_enter(t->given, t->mechanism, t->key, binding.bytes);
+    int code = binding.failed ? fail_memory() : ledger_enter(t->given, t->mechanism, t->key, t->salt, binding.bytes);
     text_free(&binding);
     return code;
 }
@@ -166,7 +181,7 @@ static int prepare_training(training *t) {
     if (team != NULL) code = team->key(t);
     if (code == 0) code = all(training_sampler(t));
     if (code == 0 && team != NULL) code = team->agree(t);
-    if (code == 0) code = all(open_trainer(t));
+    if (code == 0) code = open_all(t);
     if (code != 0) return code;
     code = team != NULL ? team->resume(t) : resume(t);
     if (code == 0) code = all(check_begun(t));

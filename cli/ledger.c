@@ -39,7 +39,7 @@ int ledger_check(const arguments *given) {
 }
 
 int ledger_enter(const arguments *given, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
-                 const char *binding) {
+                 const uint8_t salt[DPMF_SALT_SIZE], const char *binding) {
     const char *path = option_text(given, OPTION_LEDGER);
     dpmf_ledger_options how = dpmf_ledger_options_defaults();
     if (path == NULL) return 0;
@@ -48,6 +48,7 @@ int ledger_enter(const arguments *given, const dpmf_mechanism *mechanism, const 
         return ledger_check(given);
     how.what = verbs[given->verb].name;
     how.binding = binding;
+    how.salt = salt;
     how.run = run_with(1);
     dpmf_status status = dpmf_ledger_enter(path, mechanism, key, &how, NULL);
     progress_clear();

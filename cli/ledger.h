@@ -13,11 +13,12 @@ dpmf_status key_from_options(const arguments *given, uint8_t key[DPMF_KEY_SIZE])
 int ledger_check(const arguments *given);
 
 /*
- * Enters a run of the mechanism where --ledger is given; `what` is the verb, `binding` what tells runs of one key and
- * mechanism apart. 0, or the exit code after a message: then nothing may be released.
+ * Enters a run of the mechanism where --ledger is given; `what` is the verb, `salt` that of its state file, and `binding` what
+ * else tells runs of one key and mechanism apart. 0, or the exit code after a message: then nothing may be released. The state
+ * file is made before (state_now): a run that was entered and killed before its first row is still the same run.
  */
 int ledger_enter(const arguments *given, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
-                 const char *binding);
+                 const uint8_t salt[DPMF_SALT_SIZE], const char *binding);
 
 /* Does this file hold a ledger, and not a mechanism? */
 bool ledger_is(const char *path);

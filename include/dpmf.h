@@ -1016,9 +1016,9 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_decode(const uint8_t *bytes,
  * 9  Noise
  *
  * The rows that a run adds: row t is clip x sigma x sensitivity x row t of W Z, Z standard normal and a pure function
- * of (key, mechanism, row, coordinate). Row t is added to the sum of the clipped gradients of step t. The same key and
- * mechanism give the same bits for any shard, number of threads, instruction set, look-ahead or resume point
- * (docs/noise.md has the specification, docs/security.md what is protected and what is not).
+ * of (key, mechanism, dim, clip, precision, label, state file, row, coordinate). Row t is added to the sum of the clipped
+ * gradients of step t. The same of all these give the same bits for any shard, number of threads, instruction set, look-ahead
+ * or resume point (docs/noise.md has the specification, docs/security.md what is protected and what is not).
  *
  *     uint8_t key[DPMF_KEY_SIZE];
  *     dpmf_noise *noise = NULL;
@@ -1029,18 +1029,21 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_decode(const uint8_t *bytes,
  *
  * A row whose noise is used for two different sums protects neither: their difference has no noise at all. So a key
  * serves one run of a mechanism, and a run that may be interrupted keeps a state file, which remembers durably the number
- * of reserved rows, and refuses to give one twice.
+ * of reserved rows, and refuses to give one twice. A new state file draws a random salt, which the noise depends on: two state
+ * files of one key never share noise, and a run whose state file is lost cannot be resumed.
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* Changes when the bits that a key gives change. */
-#define DPMF_STREAM_VERSION 1
+#define DPMF_STREAM_VERSION 2
 #define DPMF_KEY_SIZE 32
+#define DPMF_SALT_SIZE 32
 
 /*
  * A ledger on disk: every run on some data, so that none is forgotten. A run is entered before it begins, in one step that is
- * on the disk before this returns; a run that is resumed is known by its key, its mechanism's digest and `binding`, and is not
- * entered twice. An entry that would exceed the budget is refused (DPMF_ERROR_UNSUPPORTED) and the file stays as it was. Several
- * processes may enter at once. The file is made if it is missing; it holds no secret.
+ * on the disk before this returns; a run that is resumed is known by its key, its mechanism's digest, `salt` and `binding`, and
+ * is not entered twice; another run of the same key and mechanism is refused, for a key serves one run. An entry that would exceed
+ * the budget is refused (DPMF_ERROR_UNSUPPORTED) and the file stays as it was. Several processes may enter at once. The file is
+ * made if it is missing; it holds no secret.
  *
  * Where all runs are Gaussian (no sampling), runs may be chosen by what earlier ones released, within the budget: a filter
  * for Gaussian privacy (Smith and Thakurta 2022). Else the list of runs must not depend on what they released.
@@ -1053,6 +1056,7 @@ typedef struct dpmf_ledger_options {
         *binding;  /* what else distinguishes runs with one key and mechanism whose noise differs; NULL: nothing */
     int64_t times; /* 0 means 1 */
     dpmf_run run;
+    const uint8_t *salt; /* that of dpmf_noise_get or dpmf_counter_get; NULL: zeros, a run without a state file */
 } dpmf_ledger_options;
 
 DPMF_API dpmf_ledger_options dpmf_ledger_options_defaults(void);
@@ -1104,6 +1108,11 @@ typedef struct dpmf_noise_options {
     double grid;         /* of the exact release: 0 chosen, or a power of two that sums are multiples of */
     const dpmf_noise_maker *maker; /* NULL, or the maker of the rows (dpmf_experimental.h) */
     int uncalibrated; /* 1: a mechanism without sigma is taken with sigma = 1, which promises nothing; else it is refused */
+    const uint8_t
+        *salt;     /* NULL, or DPMF_SALT_SIZE bytes, the `salt` of dpmf_noise_get of another shard of this run, which
+                          * has the state file: without it the shards are not parts of one row. A state file that is made
+                          * gets it, and one that has another salt is refused */
+    int state_now; /* 1: a state file that is missing is made at once, before its salt is recorded elsewhere */
 } dpmf_noise_options;
 
 DPMF_API dpmf_noise_options dpmf_noise_options_defaults(void);
@@ -1167,6 +1176,7 @@ typedef struct dpmf_noise_info {
     int calibrated;   /* 0: the mechanism has no sigma, and 1 is used */
     double grid;      /* of an exact release; 0: not exact */
     dpmf_exact release;
+    uint8_t salt[DPMF_SALT_SIZE]; /* of the state file; zeros: there is none. No secret */
 } dpmf_noise_info;
 
 DPMF_API dpmf_noise_info dpmf_noise_get(const dpmf_noise *noise);
@@ -1245,16 +1255,16 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_memory(const dpmf_mechanism *mec
 
 /*
  * A checkpoint: the buffers, so that a resumed run need not make all rows before it again. It is as secret as the key
- * (mode 0600, authenticated), and bound to the same things as a state file. Loading goes to its row as
- * dpmf_noise_seek does, under the same rules.
+ * (mode 0600, authenticated), and bound to the same things as a state file, and to the state file: with another one it is
+ * refused, unless it is for row 0 and no row was given. Loading goes to its row as dpmf_noise_seek does, under the same rules.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_save(dpmf_noise *noise, const char *path);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_load(dpmf_noise *noise, const char *path);
 
 /*
- * The buffers alone at the stream's row, for a checkpoint of the caller's own, which keeps them secret and must authenticate
- * them: rows from buffers that were changed hide nothing. Buffers of another size are those of another look-ahead, and the
- * stream goes to `step` without them.
+ * The buffers alone at the stream's row, with the salt of its state file, for a checkpoint of the caller's own, which keeps them
+ * secret and must authenticate them: rows from buffers that were changed hide nothing. Buffers of another size are those of
+ * another look-ahead, and the stream goes to `step` without them.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_encode(dpmf_noise *noise, uint8_t **bytes, size_t *size);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_decode(dpmf_noise *noise, int64_t step, const uint8_t *bytes,
@@ -1305,6 +1315,7 @@ typedef struct dpmf_counter_options {
     dpmf_run run;         /* progress of seeking, of the error bars and of many rows */
     dpmf_release release; /* exact wherever the mechanism has an exact release; or one of the two */
     int uncalibrated;     /* as in dpmf_noise_options */
+    int state_now;        /* 1: a state file that is missing is made at once, before its salt is recorded elsewhere */
 } dpmf_counter_options;
 
 DPMF_API dpmf_counter_options dpmf_counter_options_defaults(void);
@@ -1337,13 +1348,14 @@ typedef struct dpmf_int128 {
 typedef struct dpmf_counter_info {
     int64_t step; /* of the next row */
     int64_t columns;
-    int64_t last_rows;  /* rows whose sums dpmf_counter_last has; 0: there are none */
-    int calibrated;     /* 0: the mechanism has no sigma, and 1 is used */
-    int places;         /* the grid of dpmf_counter_prepare is 2^-places, 0 to 60 */
-    double scale;       /* clip x sigma x sensitivity */
-    double grid;        /* of the exact release; 0: it is plain */
-    dpmf_int128 limit;  /* numbers of rows stay below it in size */
-    int64_t input_size; /* bytes of input that the state file records */
+    int64_t last_rows;            /* rows whose sums dpmf_counter_last has; 0: there are none */
+    int calibrated;               /* 0: the mechanism has no sigma, and 1 is used */
+    int places;                   /* the grid of dpmf_counter_prepare is 2^-places, 0 to 60 */
+    double scale;                 /* clip x sigma x sensitivity */
+    double grid;                  /* of the exact release; 0: it is plain */
+    dpmf_int128 limit;            /* numbers of rows stay below it in size */
+    int64_t input_size;           /* bytes of input that the state file records */
+    uint8_t salt[DPMF_SALT_SIZE]; /* as in dpmf_noise_info */
 } dpmf_counter_info;
 
 DPMF_API dpmf_counter_info dpmf_counter_get(const dpmf_counter *counter);

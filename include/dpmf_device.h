@@ -111,6 +111,7 @@ DPMF_API int64_t dpmf_device_noise_reserved(const dpmf_device_noise *noise);
 DPMF_API int dpmf_device_noise_in_doubt(const dpmf_device_noise *noise);
 DPMF_API int64_t dpmf_device_noise_count(const dpmf_device_noise *noise);
 DPMF_API double dpmf_device_noise_scale(const dpmf_device_noise *noise);
+DPMF_API void dpmf_device_noise_salt(const dpmf_device_noise *noise, uint8_t salt[DPMF_SALT_SIZE]);
 
 #ifdef __cplusplus
 }

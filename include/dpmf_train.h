@@ -115,6 +115,8 @@ typedef struct dpmf_trainer_options {
     int rows_may_repeat;
     dpmf_run run;
     int exact; /* 1: the exact release (dpmf_exact): the noise is on the grid of the sums, with a proof for what is released */
+    const uint8_t *salt; /* as for noise: of parts 1 and up, that of part 0 (dpmf_trainer_salt) */
+    int state_now;       /* as for noise */
 } dpmf_trainer_options;
 
 /* Softmax regression by SGD: clip 1, learning rate 0.5, no momentum; Adam's 0.9, 0.999 and 1e-8. */
@@ -180,6 +182,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_audit(void *context, const dpm
 /* Facts about the run. */
 DPMF_API double dpmf_trainer_clipped(const dpmf_trainer *trainer);       /* fraction of the last batch; not private */
 DPMF_API double dpmf_trainer_noise_seconds(const dpmf_trainer *trainer); /* spent on noise since it was made */
+DPMF_API void dpmf_trainer_salt(const dpmf_trainer *trainer, uint8_t salt[DPMF_SALT_SIZE]); /* as in dpmf_noise_info */
 
 #ifdef __cplusplus
 }

@@ -114,6 +114,8 @@ static dpmf_status open_noise(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE],
     wanted.state = o->state;
     wanted.key_file = o->key_file;
     wanted.rows_may_repeat = o->rows_may_repeat;
+    wanted.salt = o->salt;
+    wanted.state_now = o->state_now;
     wanted.replay = !o->rows_may_repeat && (o->state != NULL || o->key_file != NULL); /* over the same sums alone */
     t->has_state = wanted.state != NULL || wanted.replay;
     if (wanted.count < 1 << 20) wanted.run.threads = 1; /* a short row is made sooner than threads wake */
@@ -167,6 +169,7 @@ dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanis
     made->steps = dpmf_strategy_get(dpmf_mechanism_get(mechanism).strategy).steps;
     dpmf_status status = open_trainer(made, key);
     made->options.state = made->options.key_file = NULL; /* the caller's */
+    made->options.salt = NULL;
     if (status == DPMF_OK)
         *out = made;
     else
@@ -269,6 +272,13 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
 
 dpmf_exact dpmf_trainer_exact(const dpmf_trainer *trainer) {
     return trainer != NULL && trainer->noise != NULL ? dpmf_noise_get(trainer->noise).release : (dpmf_exact){0};
+}
+
+void dpmf_trainer_salt(const dpmf_trainer *trainer, uint8_t salt[DPMF_SALT_SIZE]) {
+    memset(salt, 0, DPMF_SALT_SIZE);
+    if (trainer == NULL || trainer->noise == NULL) return;
+    const dpmf_noise_info info = dpmf_noise_get(trainer->noise);
+    memcpy(salt, info.salt, sizeof info.salt);
 }
 
 int64_t dpmf_trainer_step(const dpmf_trainer *trainer) {

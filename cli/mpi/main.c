@@ -292,6 +292,10 @@ static int team_agree(training *t) {
     return team_all(compare_lines(own, first));
 }
 
+static void team_salt(training *t) {
+    team_send(t->salt, sizeof t->salt);
+}
+
 /* ---- checkpoints ---- */
 
 /*
@@ -486,6 +490,7 @@ static const training_team *team_training(void) {
                          .mechanism = get_mechanism,
                          .key = get_key,
                          .agree = team_agree,
+                         .salt = team_salt,
                          .save = team_save,
                          .resume = team_resume,
                          .finish = team_same_weights};

@@ -26,6 +26,7 @@ typedef struct training {
     dpmf_trainer_options how;
     dpmf_trainer *trainer;
     uint8_t key[DPMF_KEY_SIZE];
+    uint8_t salt[DPMF_SALT_SIZE];     /* of the state file */
     char state[TRAINING_PATH];        /* of the state file; empty: none */
     int64_t resumed_at, begun_before; /* steps of the checkpoint, and of the state file */
     double seconds, accuracy, loss;
@@ -61,6 +62,7 @@ typedef struct training_team {
     int (*mechanism)(training *t);           /* collective: the one of part 0, where it is designed */
     int (*key)(training *t);                 /* collective: the one of part 0, where it is fresh */
     int (*agree)(training *t);               /* collective: does everybody run the same? */
+    void (*salt)(training *t);               /* collective: the one of part 0 */
     int (*save)(training *t);                /* collective */
     int (*resume)(training *t);              /* collective */
     int (*finish)(training *t);              /* collective: all have the same weights */

@@ -30,8 +30,9 @@ DPMF_BLT_BUFFERS_MAX = 16
 DPMF_LOWRANK_MAX = 64
 DPMF_TRIANGULAR_STEPS_MAX = 16384
 DPMF_DENSE_STEPS_MAX = 8192
-DPMF_STREAM_VERSION = 1
+DPMF_STREAM_VERSION = 2
 DPMF_KEY_SIZE = 32
+DPMF_SALT_SIZE = 32
 DPMF_DIGEST_SIZE = 32
 DPMF_VERIFY_WHOLE_STEPS = 2000
 
@@ -505,6 +506,7 @@ class dpmf_ledger_options(Structure):
         ("binding", c_char_p),
         ("times", c_int64),
         ("run", dpmf_run),
+        ("salt", POINTER(c_uint8)),
     ]
 
 
@@ -537,6 +539,8 @@ class dpmf_noise_options(Structure):
         ("grid", c_double),
         ("maker", POINTER(dpmf_noise_maker)),
         ("uncalibrated", c_int),
+        ("salt", POINTER(c_uint8)),
+        ("state_now", c_int),
     ]
 
 
@@ -566,6 +570,7 @@ class dpmf_noise_info(Structure):
         ("calibrated", c_int),
         ("grid", c_double),
         ("release", dpmf_exact),
+        ("salt", c_uint8 * 32),
     ]
 
 
@@ -588,6 +593,7 @@ class dpmf_counter_options(Structure):
         ("run", dpmf_run),
         ("release", c_int),
         ("uncalibrated", c_int),
+        ("state_now", c_int),
     ]
 
 
@@ -609,6 +615,7 @@ class dpmf_counter_info(Structure):
         ("grid", c_double),
         ("limit", dpmf_int128),
         ("input_size", c_int64),
+        ("salt", c_uint8 * 32),
     ]
 
 

@@ -18,6 +18,21 @@ if TYPE_CHECKING:
 STATE_FORMAT = 1
 
 
+def check_salt(state: Dict[str, Any], own: str, reserved: int) -> None:
+    """Refuses a state of another state file, unless it is from before the first row and no row was given."""
+    if int(state["step"]) == 0 and reserved == 0:
+        return
+    without = "0" * len(own)
+    if state["salt"] == without:
+        raise errors.StateError("the noise state belongs to a stream without a state file, and this stream has one")
+    if own == without:
+        raise errors.StateError("the noise state belongs to a stream with a state file, and this stream has none: give state= that file")
+    raise errors.StateError(
+        "the noise state belongs to another state file than this stream's: its noise is that file's, and a run whose state file is "
+        "lost cannot be resumed"
+    )
+
+
 class SavesState:
     """The part of NoiseStream that saves and loads."""
 
@@ -36,6 +51,8 @@ class SavesState:
     step: Any
     count: Any
     in_doubt: Any
+    reserved: Any
+    salt: Any
     grid: Any
     seek: Any
 
@@ -71,6 +88,9 @@ class SavesState:
             if state[name] != own:
                 if name == "key":
                     raise errors.StateError("the noise state belongs to another key")
+                if name == "salt":
+                    check_salt(state, own, self.reserved)
+                    continue
                 raise errors.StateError("the noise state has %s = %s, and this stream %s" % (name, state[name], own))
         buffers = state.get("buffers")
         if buffers is None:
@@ -106,6 +126,7 @@ class SavesState:
             "label": self._label or "",
             "key": self._commitment,
             **({"grid": self.grid} if self.grid else {}),
+            "salt": self.salt.hex(),
         }
 
     def save(self, path: "Union[str, os.PathLike[str]]") -> None:

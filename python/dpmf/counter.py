@@ -73,6 +73,7 @@ class Counter(Object):
         clip_rows: bool = False,
         release: str = "auto",
         uncalibrated: bool = False,
+        state_now: bool = False,
     ):
         self._pointer = None
         if key is None and state is not None and state is not NO_STATE:
@@ -86,7 +87,7 @@ class Counter(Object):
         options.state = None if isinstance(state, NoState) else path_bytes(state, "state")
         options.key_file = path_bytes(key) if isinstance(key, (str, os.PathLike)) else None
         options.rows_may_repeat = int(isinstance(state, NoState))
-        options.clip_rows = flag(clip_rows, "clip_rows")
+        options.clip_rows, options.state_now = flag(clip_rows, "clip_rows"), flag(state_now, "state_now")
         options.uncalibrated = flag(uncalibrated, "uncalibrated")
         if release not in RELEASES:
             raise errors.ArgumentError("release = %r, accepted: %s" % (release, ", ".join(RELEASES)))
@@ -94,6 +95,7 @@ class Counter(Object):
         self._callback = options.run.progress = make_callback()  # of rows: an interrupt ends them, and the counter
         out = ctypes.POINTER(abi.dpmf_counter)()
         with KeyBuffer(key) as memory, interruptible():
+            self._commitment = memory.commitment()
             c.dpmf_counter_create(
                 mechanism._handle, columns, clip, memory.memory, ctypes.byref(options), ctypes.byref(out)
             )
@@ -116,6 +118,11 @@ class Counter(Object):
     def step(self) -> int:
         """Rows that have been counted, by any program."""
         return c.dpmf_counter_get(self._handle).step
+
+    @property
+    def salt(self) -> bytes:
+        """Of the state file, on which the noise depends; zeros: there is none. It is no secret."""
+        return bytes(c.dpmf_counter_get(self._handle).salt)
 
     @property
     def scale(self) -> float:

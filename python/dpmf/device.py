@@ -68,6 +68,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Any]] = {
     "noise_in_doubt": (ctypes.c_int, [HANDLE]),
     "noise_count": (COUNT, [HANDLE]),
     "noise_scale": (ctypes.c_double, [HANDLE]),
+    "noise_salt": (None, [HANDLE, BYTES]),
 }
 
 
@@ -135,7 +136,11 @@ class Calls:
 
     def dpmf_noise_get(self, handle: Any) -> Any:
         facts = {name: getattr(self.functions, "noise_" + name)(handle) for name in ("step", "reserved", "in_doubt", "count")}
-        return types.SimpleNamespace(**facts, release=types.SimpleNamespace(scale=self.functions.noise_scale(handle)))
+        salt = (ctypes.c_uint8 * abi.DPMF_SALT_SIZE)()
+        self.functions.noise_salt(handle, salt)
+        return types.SimpleNamespace(
+            **facts, salt=salt, release=types.SimpleNamespace(scale=self.functions.noise_scale(handle))
+        )
 
     def dpmf_noise_create(self, mechanism: Any, dim: int, clip: float, key: Any, options: Any, out: Any) -> None:
         handle = HANDLE()
@@ -177,6 +182,8 @@ class DeviceStream(NoiseStream):
         state: StateLike = None,
         replay: bool = False,
         whole_state: bool = False,
+        salt: Optional[bytes] = None,
+        state_now: bool = False,
         label: Optional[str] = None,
         prefetch: bool = False,
         **others: Any,
@@ -195,6 +202,8 @@ class DeviceStream(NoiseStream):
             state=state,
             replay=replay,
             whole_state=whole_state,
+            salt=salt,
+            state_now=state_now,
             label=label,
             prefetch=prefetch,
             **others,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 from . import errors
 from ._library import abi, c, encode_text, integer, path_bytes, real, run_options
 from .keys import KeyBuffer, KeyLike
-from .noise import require_mechanism
+from .noise import require_mechanism, salt_memory
 from .privacy import NO_SAMPLING, TUNING, Privacy, Scope, account_options, privacy_of
 
 if TYPE_CHECKING:
@@ -79,17 +79,31 @@ class Ledger:
         binding: Optional[str] = None,
         times: int = 1,
         threads: int = 0,
+        stream: Any = None,
     ) -> bool:
         """Enters a run of the mechanism with this key, on the disk before it returns; False: it was in it already.
 
-        Raises, and enters nothing, when the budget would be passed: release nothing then. `binding` tells runs of one key
-        and mechanism apart whose noise is not the same (for example, a trainer's options).
+        Raises, and enters nothing, when the budget would be passed: release nothing then. `stream` is the run's NoiseStream,
+        Counter or ShardedNoise (`noise` of private training), which was made and has released nothing: the salt of its state
+        file tells it from another run with this key. A key that is a path needs it. With `state_now` the state file is on the
+        disk before the entry; without it, a run that is killed between its entry and its first row needs a new key.
+        `binding` is what else tells runs apart. A second run of the same key and mechanism is refused.
         """
         if key is None:
             raise errors.ArgumentError("key: that of the run is needed, which is known in the ledger by it; 32 bytes or a path")
         receipt, mechanism = abi.dpmf_ledger_receipt(), require_mechanism(mechanism)
+        if stream is None and isinstance(key, (str, os.PathLike)):
+            raise errors.ArgumentError(
+                "stream: a key file has a state file beside it, whose salt is a part of the run: give the run's stream"
+            )
+        if stream is not None and not isinstance(getattr(stream, "salt", None), bytes):
+            raise errors.ArgumentTypeError("stream is a %s, a NoiseStream or a Counter is accepted" % type(stream).__name__)
         with KeyBuffer(key) as secret, run_options(threads) as run:
             options = self._options(what, binding, times, run)
+            if stream is not None:
+                if (stream._commitment, stream.mechanism.digest) != (secret.commitment(), mechanism.digest):
+                    raise errors.ArgumentError("stream: it has another key or another mechanism than the entry")
+                options.salt = salt_memory(stream.salt)
             c.dpmf_ledger_enter(
                 path_bytes(self.path), mechanism._handle, secret.memory, ctypes.byref(options), ctypes.byref(receipt)
             )

@@ -393,6 +393,8 @@ class Mechanism(Display, Filed, Object):
         state: Any = None,
         replay: bool = False,
         whole_state: bool = False,
+        salt: Optional[bytes] = None,
+        state_now: bool = False,
         label: Optional[str] = None,
         prefetch: bool = False,
         lookahead: int = 0,

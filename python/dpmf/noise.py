@@ -30,7 +30,7 @@ DTYPES: Dict[str, Tuple[Any, Any]] = {
 }
 #: Options of a stream that training passes on, and those of one of several streams of a run.
 STREAM = ("state", "label", "prefetch", "lookahead", "scratch", "threads")
-SHARD = ("dtype", "offset", "count", "replay", "whole_state", "uncalibrated")
+SHARD = ("dtype", "offset", "count", "replay", "whole_state", "uncalibrated", "salt", "state_now")
 
 
 class NoState:
@@ -55,6 +55,17 @@ def require_mechanism(value: Any) -> "Mechanism":
     return value
 
 
+def salt_memory(salt: Optional[bytes]) -> Any:
+    """As the library takes it."""
+    if salt is None:
+        return None
+    if not isinstance(salt, (bytes, bytearray)):
+        raise errors.ArgumentTypeError("salt is a %s, %d bytes are accepted" % (type(salt).__name__, abi.DPMF_SALT_SIZE))
+    if len(salt) != abi.DPMF_SALT_SIZE:
+        raise errors.ArgumentError("a salt of %d bytes, accepted: %d" % (len(salt), abi.DPMF_SALT_SIZE))
+    return (ctypes.c_uint8 * len(salt)).from_buffer_copy(salt)
+
+
 class NoiseStream(SavesState, Object):
     """Rows of noise, row t for the sum of the clipped gradients of step t: clip x sigma x sensitivity x row t of W Z.
 
@@ -70,6 +81,8 @@ class NoiseStream(SavesState, Object):
     replay      with a state file: rows that it has seen may be asked for again, as resuming from a checkpoint needs; for
                 the same sums only
     whole_state    with a shard: the state file is that of the whole row; one of several processes keeps it
+    salt        the `salt` of the stream that keeps the state file, for the other shards of the same row; None: this one's own
+    state_now   a state file that is missing is made at once, and not with the first row: before a ledger knows it
     label       a name of this run: runs of other names get other noise from the same key
     prefetch    a thread makes the next row while the caller works
     exact       the exact release: rows are whole multiples of `grid`, in float64, and the guarantee is proven for sums on that
@@ -106,6 +119,8 @@ class NoiseStream(SavesState, Object):
         state: StateLike = None,
         replay: bool = False,
         whole_state: bool = False,
+        salt: Optional[bytes] = None,
+        state_now: bool = False,
         label: Optional[str] = None,
         prefetch: bool = False,
         lookahead: int = 0,
@@ -147,6 +162,7 @@ class NoiseStream(SavesState, Object):
         options.rows_may_repeat = int(isinstance(state, NoState))
         options.whole_state, options.scratch = flag(whole_state, "whole_state"), path_bytes(scratch, "scratch")
         options.uncalibrated = flag(uncalibrated, "uncalibrated")
+        options.salt, options.state_now = salt_memory(salt), flag(state_now, "state_now")
         set_field(options.run, "threads", threads, ctypes.c_int)
         options.exact, options.grid = flag(exact, "exact"), 0.0 if grid is None else real(grid, "grid")
         self._callback = options.run.progress = make_callback()  # of seeking: an interrupt ends it
@@ -188,6 +204,11 @@ class NoiseStream(SavesState, Object):
     def keeps_state(self) -> bool:
         """There is a state file (or will be, from the first row on)."""
         return self._keeps_state
+
+    @property
+    def salt(self) -> bytes:
+        """Of the state file, on which the noise depends; zeros: there is none. It is no secret."""
+        return bytes(self._calls.dpmf_noise_get(self._handle).salt)
 
     @property
     def in_doubt(self) -> bool:

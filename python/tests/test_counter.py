@@ -2,6 +2,7 @@
 """Counters that are resumed: the same bits as one that never stopped, and as the program."""
 
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -27,11 +28,19 @@ class Keyed(Case):
             return counter.extend(ROWS)
 
 
+    def begun(self, m):
+        """The same under a copy of the key's state file, which is made here and has counted nothing: its own noise."""
+        dpmf.Counter(m, columns=3, key=self.key, state_now=True).close()
+        shutil.copy(str(self.key) + ".state", self.folder / "whole.state")
+        return self.whole(m, state=self.folder / "whole.state")
+
+
 class Resumed(Keyed):
     def test_counters_in_turn_give_the_sums_of_one(self):
         for family, workload in [("toeplitz", "prefix"), ("identity", "prefix"), ("toeplitz", "momentum:0.5")]:
             m = dpmf.evaluate(family, 40, workload, sigma=1.5)
-            expected, deviations = self.whole(m)
+            expected, deviations = self.begun(m)
+            self.assertFalse(np.array_equal(expected, self.whole(m)[0]))
             found, at = [], 0
             for rows in (1, 9, 2, 28):
                 with dpmf.Counter(m, columns=3, key=self.key) as counter:
@@ -64,7 +73,7 @@ class Resumed(Keyed):
             "counter.add(rows[counter.step])\n"
             "os.kill(os.getpid(), signal.SIGKILL)\n"
         )
-        expected, _ = self.whole(m)
+        expected, _ = self.begun(m)
         for t in range(4):
             done = subprocess.run([sys.executable, "-c", code], cwd=self.folder, check=False)
             self.assertEqual(done.returncode, -9)
@@ -113,12 +122,12 @@ class Program(Keyed):
                                  stderr=subprocess.DEVNULL, check=True).stdout.decode()
             return [line.split()[:3] for line in out.splitlines()]
 
+        expected, _ = self.begun(m)
         words = program(0, 10)
         with dpmf.Counter(m, columns=3, key=self.key) as counter:
             self.assertEqual((counter.step, counter.last), (10, None))
             between = counter.extend(ROWS[10:20])[0]
         words += [None] * 10 + program(20, 40)
-        expected, _ = self.whole(m)
         np.testing.assert_array_equal(between, expected[10:20])
         for found, sums in zip(words, expected):
             if found is not None:

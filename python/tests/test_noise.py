@@ -146,7 +146,10 @@ class Resume(Case):
 
     def test_a_state_file_gives_each_row_once(self):
         m, path = mechanism(), self.folder / "run.state"
-        wanted = rows(m.noise(DIM, 1.0, KEY), 20)
+        with m.noise(DIM, 1.0, KEY, state=path, state_now=True) as stream:
+            wanted = rows(m.noise(DIM, 1.0, KEY, salt=stream.salt), 20)
+        self.assertFalse(np.array_equal(wanted, rows(m.noise(DIM, 1.0, KEY), 20)))
+        self.refused(dpmf.Error, "another salt", m.noise, DIM, 1.0, KEY, state=path, salt=bytes(range(32)))
         with m.noise(DIM, 1.0, KEY, state=path) as stream:
             np.testing.assert_array_equal(rows(stream, 6), wanted[:6])
             self.refused(dpmf.Error, "", m.noise, DIM, 1.0, KEY, state=path)  # locked
@@ -162,9 +165,10 @@ class Resume(Case):
     def test_a_key_file_is_for_its_owner_alone(self):
         path = self.folder / "run.key"
         m = mechanism()
-        first = m.noise(DIM, 1.0, path).next()
+        with m.noise(DIM, 1.0, path) as stream:
+            first, salt = stream.next(), stream.salt
         self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
-        np.testing.assert_array_equal(m.noise(DIM, 1.0, path.read_bytes()).next(), first)
+        np.testing.assert_array_equal(m.noise(DIM, 1.0, path.read_bytes(), salt=salt).next(), first)
         path.chmod(0o644)
         self.assertRaises(dpmf.Error, m.noise, DIM, 1.0, path)
         self.assertFalse(np.array_equal(m.noise(DIM, 1.0).next(), m.noise(DIM, 1.0).next()))

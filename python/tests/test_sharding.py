@@ -36,10 +36,15 @@ class Sharded(Case):
         ]
         self.assertEqual([p.wait(600) for p in processes], [code] * world)
 
-    def alone(self, clipping="per-example"):
+    def alone(self, clipping="per-example", **options):
         """The weights that one process without shards ends with."""
         model = sharding.Odd(clipping)
-        return sharding.run(model, *sharding.make_private(model, clipping))
+        return sharding.run(model, *sharding.make_private(model, clipping, **options))
+
+    def begin(self, dim, name):
+        """The state file of a run, before its first row, and a copy of it, which has the same noise."""
+        sharding.make_mechanism().noise(dim, 0.5, KEY, state=self.folder / name, state_now=True).close()
+        return shutil.copy(self.folder / name, self.folder / ("alone-" + name))
 
     def close(self, found, wanted, what):
         self.assertLess(float((found - wanted).abs().max()), 1e-5, what)
@@ -69,18 +74,20 @@ class Sharded(Case):
 
         Private gradients: four processes, and one without shards, go on, and end where an uninterrupted run does.
         """
+        model = sharding.make_model()
+        copy = self.begin(sum(p.numel() for p in model.parameters()), "run.state")
+        wanted = self.alone(state=self.begin(sharding.make_private(sharding.Odd())[1].noise.dim, "private.state"))
         self.together("begin", 2, -signal.SIGKILL)
         shutil.copy(self.folder / "private.state", self.folder / "one.state")
         self.together("resume", 4)
-        self.close(torch.load(self.folder / "private.pt"), self.alone(), "four processes")
+        self.close(torch.load(self.folder / "private.pt"), wanted, "four processes")
         plain = sharding.Odd()
         sampler, made = sharding.make_private(plain, state=self.folder / "one.state")
         self.refused(dpmf.StateError, "no checkpoint of that run", made.step, torch.zeros(4, 5), torch.zeros(4, dtype=torch.long))
         made.load(self.folder / "private")
-        self.close(sharding.run(plain, sampler, made), self.alone(), "one process")
+        self.close(sharding.run(plain, sampler, made), wanted, "one process")
         self.refused(dpmf.StateError, "folder", made.load, self.folder / "nowhere")
-        model = sharding.make_model()
-        noise = sharding.make_mechanism().noise(sum(p.numel() for p in model.parameters()), 0.5, KEY)
+        noise = sharding.make_mechanism().noise(sum(p.numel() for p in model.parameters()), 0.5, KEY, state=copy)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for _ in range(sharding.STEPS):
             gradients = sharding.sums_of([p.detach().clone() for p in model.parameters()])

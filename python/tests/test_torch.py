@@ -3,6 +3,7 @@
 
 import io
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -213,6 +214,10 @@ class Checkpoints(Case):
         whole, broken = self.folder / "whole", self.folder / "broken"
         whole.mkdir()
         broken.mkdir()
+        dim = sum(p.numel() for p in training.make_model()[0].parameters())
+        with training.make_mechanism().noise(dim, 0.5, whole / "run.key", state=whole / "run.state", state_now=True):
+            pass  # a state file before its first row: its copy has the same noise
+        shutil.copy(whole / "run.state", broken / "run.state")
         python(HERE / "training.py", "resume", whole, 0)
         (broken / "run.key").write_bytes((whole / "run.key").read_bytes())
         (broken / "run.key").chmod(0o600)

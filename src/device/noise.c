@@ -216,6 +216,11 @@ int64_t dpmf_device_noise_count(const dpmf_device_noise *noise) {
     return noise->rows.count;
 }
 
+void dpmf_device_noise_salt(const dpmf_device_noise *noise, uint8_t salt[DPMF_SALT_SIZE]) {
+    const dpmf_noise_info info = dpmf_noise_get(noise->rules);
+    memcpy(salt, info.salt, sizeof info.salt);
+}
+
 double dpmf_device_noise_scale(const dpmf_device_noise *noise) {
     return dpmf_noise_get(noise->rules).release.scale;
 }

@@ -33,6 +33,7 @@ struct dpmf_mpi_noise {
     int64_t *bounds;   /* ranks + 1: where each shard begins */
     int64_t steps;
     char digest[65];
+    uint8_t salt[DPMF_SALT_SIZE]; /* of rank 0's state file; zeros: there is none */
 };
 
 enum { MESSAGE = 600 };
@@ -191,15 +192,27 @@ static dpmf_status open_local(dpmf_mpi_noise *n, const dpmf_mechanism *mechanism
                               dpmf_noise_options o) {
     o.offset = n->offset;
     o.count = n->count;
-    o.whole_state = n->rank == 0 && o.state != NULL;
+    o.whole_state = n->rank == 0 && (o.state != NULL || (o.key_file != NULL && !o.rows_may_repeat));
     if (n->rank != 0) {
-        o.state = NULL;
-        o.replay = 0;
+        o.state = o.key_file = NULL;
+        o.replay = o.state_now = 0;
+        o.salt = n->salt;
     }
     if (n->count == 0 && n->rank == 0)
         return fail(DPMF_ERROR_ARGUMENT, "rank 0 has no coordinates, but it keeps the state of the run");
     if (n->count == 0) return DPMF_OK;
     return took(dpmf_noise_create(mechanism, n->dim, clip, key, &o, &n->local));
+}
+
+/* Rank 0 opens its state file first: its salt is that of the run, and without it the shards would not be parts of one row. */
+static dpmf_status open_all(dpmf_mpi_noise *n, const dpmf_mechanism *mechanism, double clip, const uint8_t *key,
+                            const dpmf_noise_options *o) {
+    dpmf_status status = together(n->communicator, n->rank == 0 ? open_local(n, mechanism, clip, key, *o) : DPMF_OK);
+    if (status != DPMF_OK) return status;
+    if (n->rank == 0) memcpy(n->salt, dpmf_noise_get(n->local).salt, sizeof n->salt);
+    status = check(MPI_Bcast(n->salt, sizeof n->salt, MPI_BYTE, 0, n->communicator), "send the salt of the state file");
+    if (status == DPMF_OK && n->rank != 0) status = open_local(n, mechanism, clip, key, *o);
+    return together(n->communicator, status);
 }
 
 /* Seeks to the row of rank 0's state file, on all processes. */
@@ -237,7 +250,7 @@ dpmf_status dpmf_mpi_noise_create(MPI_Comm communicator, const dpmf_mechanism *m
     memcpy(n->digest, dpmf_mechanism_get(mechanism).digest, strlen(dpmf_mechanism_get(mechanism).digest) + 1);
     status = together(n->communicator, choose_shard(n, &o));
     if (status == DPMF_OK) status = share_bounds(n);
-    if (status == DPMF_OK) status = together(n->communicator, open_local(n, mechanism, clip, key, o));
+    if (status == DPMF_OK) status = open_all(n, mechanism, clip, key, &o);
     if (status == DPMF_OK) status = adopt_row(n);
     if (status == DPMF_OK) {
         *out = n;

@@ -32,8 +32,7 @@ dpmf_status noise_state_explain(dpmf_status status) {
     char words[600];
     if (status != DPMF_ERROR_ARGUMENT) return status;
     snprintf(words, sizeof words, "%s", dpmf_last_error());
-    return base_fail(status, "%s; a key file serves one run: another run needs its own key or its own state file",
-                     words);
+    return base_fail(status, "%s; a key file serves one run: another run needs its own key", words);
 }
 
 dpmf_status noise_open_state(dpmf_noise *noise, const dpmf_noise_options *o) {
@@ -49,6 +48,8 @@ dpmf_status noise_open_state(dpmf_noise *noise, const dpmf_noise_options *o) {
     status = noise_state_open(path, &bound, noise->replay, &noise->state);
     if (o->state == NULL) status = noise_state_explain(status);
     if (status != DPMF_OK) goto done;
+    memcpy(noise->binding.salt, bound.salt, sizeof bound.salt);
+    if (o->state_now) TRY_DONE(noise_state_begin(noise->state));
     noise->step = noise_state_reserved(noise->state);
     noise->in_doubt = noise_state_arrived(noise->state) < noise->step;
 done:

@@ -2,8 +2,8 @@
 /*
  * The counter computes private running sums of a stream of rows, in a program that may end at any moment and be resumed.
  *
- * Noise is a pure function of (key, mechanism, row, column), and the state file holds everything else that depends on the
- * rows so far: running sums with their noise, the stream's buffers, the number of rows. So a resumed program computes the
+ * Noise is a pure function of (key, mechanism, clip, columns, label, the state file's salt, row, column), and the state file
+ * holds everything else that depends on the rows so far: running sums with their noise, the stream's buffers, the number of rows. So a resumed program computes the
  * same bits without reading an earlier row again. Sums are published in this order: the rows are prepared; everything is
  * written to the disk, with a note of the caller (for example the lines to be printed); then the caller may publish them.
  */
@@ -70,8 +70,26 @@ static dpmf_status choose_release(const dpmf_counter *c, const dpmf_mechanism *m
     return DPMF_OK;
 }
 
+typedef struct keeping {
+    dpmf_counter *counter;
+    const dpmf_counter_options *options;
+} keeping;
+
+/* Opens the counter's own state file for its stream. The file and the noise are bound to the clip norm that was requested. */
+static dpmf_status keep_state(void *context, noise_binding *binding) {
+    const keeping *k = context;
+    const dpmf_counter_options *o = k->options;
+    char *path = NULL;
+    binding->clip = k->counter->clip;
+    TRY(noise_state_path(o->state, o->key_file, o->rows_may_repeat, &path));
+    dpmf_status status = path != NULL ? noise_counter_open(k->counter, path, binding) : DPMF_OK;
+    base_free(path);
+    return o->state == NULL ? noise_state_explain(status) : status;
+}
+
 static dpmf_status open_noise(dpmf_counter *c, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
                               const dpmf_counter_options *o) {
+    keeping k = {c, o};
     dpmf_noise_options wanted = dpmf_noise_options_defaults();
     double clip = 0;
     wanted.precision = DPMF_FLOAT64;
@@ -80,9 +98,7 @@ static dpmf_status open_noise(dpmf_counter *c, const dpmf_mechanism *mechanism, 
     wanted.run = o->run;
     wanted.run.threads = 1; /* rows are short */
     TRY(choose_release(c, mechanism, o->release, &wanted, &clip));
-    TRY(dpmf_noise_create(mechanism, c->columns, clip, key, &wanted, &c->noise));
-    c->noise->binding.clip = c->clip; /* the state file records the requested clip */
-    return DPMF_OK;
+    return noise_create_kept(mechanism, c->columns, clip, key, &wanted, keep_state, &k, &c->noise);
 }
 
 /* The largest standard deviation of a row of a workload, without the scale. Past 2^27 steps only the ends are read. */
@@ -152,16 +168,14 @@ static dpmf_status begin_hash(dpmf_counter *c) {
     return DPMF_OK;
 }
 
-static dpmf_status open_state(dpmf_counter *c, const dpmf_counter_options *o) {
-    char *path = NULL;
+static dpmf_status check_state(const dpmf_counter_options *o) {
     if (o->state != NULL && *o->state == '\0') return base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
     if (o->state != NULL && o->rows_may_repeat)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "rows_may_repeat: it is for streams without a state file, but one is given");
-    TRY(noise_state_path(o->state, o->key_file, o->rows_may_repeat, &path));
-    dpmf_status status = path != NULL ? noise_counter_open(c, path) : DPMF_OK;
-    base_free(path);
-    return o->state == NULL ? noise_state_explain(status) : status;
+    if (o->state_now && o->state == NULL && (o->key_file == NULL || o->rows_may_repeat))
+        return base_fail(DPMF_ERROR_ARGUMENT, "state_now: it needs a state file, and none is given");
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns, double clip,
@@ -171,6 +185,7 @@ dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns
     dpmf_status status = DPMF_OK;
     dpmf_counter *c = NULL;
     TRY(check_mechanism(mechanism, columns));
+    TRY(check_state(&o));
     TRY(base_alloc(1, sizeof *c, "a counter", (void **)&c));
     c->columns = columns;
     c->clip = clip;
@@ -193,7 +208,8 @@ dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns
     TRY_DONE(begin_hash(c));
     TRY_DONE(error_lookup_create(c->workload, mechanism->strategy, &o.run, &c->error));
     TRY_DONE(check_bits(c, mechanism, &o.run));
-    TRY_DONE(open_state(c, &o));
+    TRY_DONE(noise_counter_resume(c));
+    if (o.state_now && c->file != NULL && c->file->file < 0) TRY_DONE(noise_counter_write(c, NULL, 0));
     *out = c;
     c = NULL;
 done:
@@ -371,5 +387,6 @@ dpmf_counter_info dpmf_counter_get(const dpmf_counter *c) {
                               .grid = noise.grid,
                               .input_size = c->input_wanted > 0 ? c->input_wanted : c->input_size};
     memcpy(&info.limit, &c->limit, sizeof info.limit);
+    memcpy(info.salt, noise.salt, sizeof info.salt);
     return info;
 }

@@ -57,8 +57,11 @@ double noise_counter_value(const dpmf_counter *counter, const dpmf_int128 *numbe
 
 /* ---- the state file (noise/counter_state.c) ---- */
 
-/* Opens and locks it, and loads its state into the counter; or remembers that there is none yet. */
-DPMF_MUST_CHECK dpmf_status noise_counter_open(dpmf_counter *counter, const char *path);
+/* Opens and locks it, or remembers that there is none yet; the binding gets its salt. Then, once the stream is there: */
+DPMF_MUST_CHECK dpmf_status noise_counter_open(dpmf_counter *counter, const char *path, noise_binding *binding);
+
+/* Loads its state into the counter, if it exists. */
+DPMF_MUST_CHECK dpmf_status noise_counter_resume(dpmf_counter *counter);
 
 /* Writes the counter's whole state and a note, which becomes its note. They are on the disk when it returns. */
 DPMF_MUST_CHECK dpmf_status noise_counter_write(dpmf_counter *counter, const void *note, int64_t size);

@@ -79,14 +79,19 @@ static dpmf_status take_slot(dpmf_counter *c, const slot_head *head, const uint8
     return DPMF_OK;
 }
 
-dpmf_status noise_counter_open(dpmf_counter *c, const char *path) {
+dpmf_status noise_counter_open(dpmf_counter *c, const char *path, noise_binding *binding) {
+    TRY(base_alloc(1, sizeof *c->file, "the state of a counter", (void **)&c->file)); /* closed with the counter */
+    TRY(noise_journal_open(c->file, path, binding, NOISE_RECORD_COUNTER));
+    if (c->file->file >= 0) TRY(noise_journal_check(c->file));
+    memcpy(binding->salt, c->file->binding.salt, sizeof binding->salt);
+    return DPMF_OK;
+}
+
+dpmf_status noise_counter_resume(dpmf_counter *c) {
+    noise_journal *j = c->file;
     slot_head head[2];
     uint8_t *slot = NULL;
-    TRY(base_alloc(1, sizeof *c->file, "the state of a counter", (void **)&c->file)); /* closed with the counter */
-    noise_journal *j = c->file;
-    TRY(noise_journal_open(j, path, &c->noise->binding, NOISE_RECORD_COUNTER));
-    if (j->file < 0) return DPMF_OK;
-    TRY(noise_journal_check(j));
+    if (j == NULL || j->file < 0) return DPMF_OK;
     for (int i = 0; i < 2; i++)
         TRY(read_slot(c, i, &head[i], &slot));
     const int newest = head[1].size > 0 && (head[0].size == 0 || head[1].sequence > head[0].sequence);

@@ -82,7 +82,9 @@ dpmf_status noise_journal_open(noise_journal *j, const char *path, const noise_b
     *j = (noise_journal){.file = -1, .kind = kind, .binding = *binding, .room = NOISE_RECORD};
     TRY(base_copy_text(path, &j->path));
     TRY(crypto_secret_open(path, WHAT, 1, &j->file, &j->size));
-    return j->file >= 0 ? lock(j) : noise_record_make(binding, kind, j->head);
+    if (j->file >= 0) return lock(j);
+    if (!j->binding.salted) TRY(crypto_key_random(j->binding.salt));
+    return noise_record_make(&j->binding, kind, j->head);
 }
 
 /* A number in a sector of its own, authenticated with its place. */
@@ -109,6 +111,7 @@ dpmf_status noise_journal_check(noise_journal *j) {
     uint64_t room = 0;
     TRY(crypto_secret_read(j->file, j->path, WHAT, 0, j->head, sizeof j->head));
     TRY(noise_record_check(&j->binding, j->kind, j->path, j->head));
+    memcpy(j->binding.salt, noise_record_salt(j->head), sizeof j->binding.salt);
     if (j->kind != NOISE_RECORD_COUNTER) return DPMF_OK;
     TRY(read_number(j, ROOM_AT, &room));
     TRY(read_number(j, SEAL_AT, &j->sealed));

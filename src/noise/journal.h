@@ -19,11 +19,14 @@ typedef struct noise_journal {
     int64_t capacity;
 } noise_journal;
 
-/* Opens and locks the file, or remembers that there is none yet and makes its head. Close it after a failure too. */
+/*
+ * Opens and locks the file, or remembers that there is none yet and makes its head, with the salt of the binding or a new one.
+ * Close it after a failure too.
+ */
 DPMF_MUST_CHECK dpmf_status noise_journal_open(noise_journal *j, const char *path, const noise_binding *binding,
                                                noise_record_kind kind);
 
-/* Reads and checks all before the slots of a file that exists. */
+/* Reads and checks all before the slots of a file that exists; j->binding then has its salt. */
 DPMF_MUST_CHECK dpmf_status noise_journal_check(noise_journal *j);
 
 /* DPMF_ERROR_FORMAT: "the state file 'x' has been changed: `how`". */

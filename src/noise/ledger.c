@@ -4,9 +4,10 @@
  *
  * The file is one JSON object: format, adjacency, the budget, and the entries, each with the numbers that accounting needs
  * of a run (sigma, sampling, steps, ...), the mechanism's digest, a text of the caller, and two names. `run` is HKDF of the
- * key with the mechanism's digest and all else that distinguishes runs: a resumed run has the same one and is not entered
- * again. `key` is HKDF of the key alone: sampled runs with one key would draw the same batches, so that their guarantees
- * would not add up, and a second one is refused. Neither name reveals anything of the key.
+ * key with the mechanism's digest, the salt of the state file and all else that distinguishes runs: a resumed run has the same
+ * one and is not entered again. `key` is HKDF of the key alone: a key serves one run of a mechanism, and a second one is refused;
+ * sampled runs with one key would draw the same batches, so that their guarantees would not add up, and a second one is refused
+ * for any mechanism. Neither name reveals anything of the key.
  *
  * Entering: the file is locked (flock, and the name must still be this file's: writers rename over it), read, the new entry
  * composed with the others, refused if that passes the budget, and only then written as an atomic file
@@ -239,10 +240,13 @@ static dpmf_status name_of(const uint8_t *key, const char *label, const char *re
     return DPMF_OK;
 }
 
-static dpmf_status name_run(const uint8_t *key, const char *digest, const char *binding, entry *e) {
+static dpmf_status name_run(const uint8_t *key, const char *digest, const dpmf_ledger_options *o, entry *e) {
+    static const uint8_t none[DPMF_SALT_SIZE];
     char hash[65], both[2 * 65];
-    const base_part part = {binding == NULL ? "" : binding, binding == NULL ? 0 : strlen(binding)};
-    TRY(base_sha256(1, &part, hash));
+    const int salted = o->salt != NULL && memcmp(o->salt, none, sizeof none) != 0;
+    const base_part parts[2] = {{o->binding == NULL ? "" : o->binding, o->binding == NULL ? 0 : strlen(o->binding)},
+                                {o->salt, DPMF_SALT_SIZE}};
+    TRY(base_sha256(1 + salted, parts, hash));
     snprintf(both, sizeof both, "%s%s", digest, hash);
     TRY(name_of(key, "ledger run", both, e->run));
     return name_of(key, "ledger key", "", e->key);
@@ -314,7 +318,7 @@ static dpmf_status check_same(const entry *held, const entry *added) {
                      (long long)b->compositions, (long long)added->times);
 }
 
-/* *there: the run is in it. Refuses another one whose batches the same key would draw. */
+/* *there: the run is in it. Refuses another one of the same key and mechanism, or whose batches the same key would draw. */
 static dpmf_status look_up(const cJSON *root, dpmf_adjacency adjacency, const entry *added, int *there) {
     const cJSON *item = NULL;
     *there = 0;
@@ -330,7 +334,13 @@ static dpmf_status look_up(const cJSON *root, dpmf_adjacency adjacency, const en
             return check_same(&e, added);
         }
         const int sampled = !dpmf_sampling_is_none(&e.how.sampling) && !dpmf_sampling_is_none(&added->how.sampling);
-        if (sampled && e.key[0] != '\0' && strcmp(e.key, added->key) == 0)
+        const int same_key = e.key[0] != '\0' && strcmp(e.key, added->key) == 0;
+        if (same_key && strcmp(e.digest, added->digest) == 0)
+            return base_fail(
+                DPMF_ERROR_UNSUPPORTED,
+                "the ledger has another run with this key and this mechanism (another state file, or other "
+                "settings): use a new key for a new run; a run whose state file is lost cannot be resumed");
+        if (sampled && same_key)
             return base_fail(DPMF_ERROR_UNSUPPORTED,
                              "the ledger has another sampled run with this key: both would draw the same "
                              "batches, and then their guarantees do not add up; use another key");
@@ -401,7 +411,7 @@ dpmf_status dpmf_ledger_enter(const char *path, const dpmf_mechanism *mechanism,
     TRY(fill_account(mechanism->sigma, &how, &added));
     added.digest = mechanism->digest;
     TRY(crypto_key_check(key));
-    TRY(name_run(key, mechanism->digest, o.binding, &added));
+    TRY(name_run(key, mechanism->digest, &o, &added));
     return enter(path, &added, &o, out);
 }
 
@@ -415,7 +425,7 @@ dpmf_status dpmf_ledger_enter_account(const char *path, const char *name, double
     TRY(check_options(path, &o));
     TRY(fill_account(sigma, account, &added));
     added.digest = "";
-    TRY(name_run(no_key, name, o.binding, &added));
+    TRY(name_run(no_key, name, &o, &added));
     added.key[0] = '\0';
     return enter(path, &added, &o, out);
 }

@@ -3,7 +3,11 @@
  * Noise: the public stream. noise/stream.h makes the rows of the strategy; this file has the scale, the key, the state file
  * and the rules for when a row may be used:
  *
- *     row t of the run = clip x sigma x sensitivity x row t of W Z,    subkey = HKDF(key, label, mechanism digest)
+ *     row t of the run = clip x sigma x sensitivity x row t of W Z
+ *     the key of Z     = HKDF(key, everything that a state file is bound to but the shard, and the salt of the state file)
+ *
+ * So no two streams that differ in anything, their state file included, share noise, up to a factor or otherwise. The state
+ * file is therefore opened first.
  *
  * A row is used in this order: all checks have passed, the row is reserved in the state file, the row is written to the
  * caller's memory.
@@ -41,6 +45,18 @@ static dpmf_status check_shard(int64_t dim, dpmf_noise_options *o) {
     return DPMF_OK;
 }
 
+/* Zeros are the salt of streams without a state file: a stream with one would share their noise. */
+static dpmf_status check_salt(dpmf_noise_options *o, int kept) {
+    static const uint8_t none[DPMF_SALT_SIZE];
+    if (o->state_now != 0 && !kept)
+        return base_fail(DPMF_ERROR_ARGUMENT, "state_now: it needs a state file, and none is given");
+    if (o->salt == NULL || memcmp(o->salt, none, sizeof none) != 0) return DPMF_OK;
+    if (kept)
+        return base_fail(DPMF_ERROR_ARGUMENT, "salt: it is all zeros, which is that of a stream without a state file");
+    o->salt = NULL;
+    return DPMF_OK;
+}
+
 static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, dpmf_noise_options *o) {
     if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "noise: the mechanism is NULL");
     if ((int)o->precision < DPMF_FLOAT32 || o->precision > DPMF_FLOAT64)
@@ -55,6 +71,7 @@ static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, d
                          "rows_may_repeat: it is for streams without a state file, but one is given");
     if (o->replay != 0 && !kept)
         return base_fail(DPMF_ERROR_ARGUMENT, "replay: it needs a state file, and none is given");
+    TRY(check_salt(o, kept));
     if (o->whole_state != 0 && !kept)
         return base_fail(DPMF_ERROR_ARGUMENT, "whole_state: it needs a state file, and none is given");
     if (mechanism->digest[0] == '\0' && (o->label == NULL || *o->label == '\0'))
@@ -97,6 +114,9 @@ static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, double cli
     binding->clip = clip;
     binding->precision = o->precision;
     binding->grid = o->grid;
+    binding->sigma = m->sigma > 0 ? m->sigma : 1;
+    binding->salted = o->salt != NULL;
+    if (o->salt != NULL) memcpy(binding->salt, o->salt, sizeof binding->salt);
     return noise_binding_keys(key, binding);
 }
 
@@ -108,18 +128,9 @@ static dpmf_status check_calibrated(const dpmf_mechanism *mechanism, int uncalib
         "first; the option uncalibrated takes sigma = 1");
 }
 
-/* The seeds' key depends on the mechanism's digest, and on the label if there is one. */
 static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
-    const noise_binding *binding = &noise->binding;
-    char info[2 * 64 + 2];
     uint8_t subkey[32];
-    size_t used = strlen(binding->digest);
-    memcpy(info, binding->digest, used + 1);
-    if (binding->label[0] != '\0') {
-        info[used++] = '/';
-        memcpy(info + used, binding->label, strlen(binding->label) + 1);
-    }
-    TRY(crypto_key_derive(key, "dpmf noise stream 1", info, subkey));
+    TRY(noise_binding_seed_key(key, &noise->binding, subkey));
     dpmf_status status = crypto_seed_open(subkey, &noise->seed);
     if (status == DPMF_OK && noise->elsewhere) memcpy(noise->subkey, subkey, sizeof subkey);
     crypto_wipe(subkey, sizeof subkey);
@@ -127,7 +138,7 @@ static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
 }
 
 static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, const uint8_t key[32],
-                                  const dpmf_noise_options *o) {
+                                  const dpmf_noise_options *o, noise_keep *keep, void *context) {
     noise_stream_options wanted = stream_options(o);
     if (o->exact) wanted.exact = noise->release.scale / o->grid;
     noise->pid = getpid();
@@ -135,6 +146,7 @@ static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, co
     noise->replay = o->replay != 0;
     noise->strategy = strategy_retain(m->strategy);
     noise->elsewhere = o->maker != NULL;
+    TRY(keep != NULL ? keep(context, &noise->binding) : noise_open_state(noise, o));
     TRY(open_seed(key, noise));
     TRY(base_pool_create(noise->elsewhere ? 1 : o->run.threads, &noise->pool));
     TRY(noise_stream_create(noise->strategy, noise->seed, &wanted, noise->pool, &noise->stream));
@@ -143,11 +155,17 @@ static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, co
                        (void **)&noise->recipe_seed));
     else if (o->prefetch)
         TRY(noise_prefetch_create(noise->stream, wanted.precision, o->count, &noise->prefetch));
-    return noise_open_state(noise, o);
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, double clip,
                               const uint8_t key[DPMF_KEY_SIZE], const dpmf_noise_options *options, dpmf_noise **out) {
+    return noise_create_kept(mechanism, dim, clip, key, options, NULL, NULL, out);
+}
+
+dpmf_status noise_create_kept(const dpmf_mechanism *mechanism, int64_t dim, double clip,
+                              const uint8_t key[DPMF_KEY_SIZE], const dpmf_noise_options *options, noise_keep *keep,
+                              void *context, dpmf_noise **out) {
     dpmf_noise_options o = options == NULL ? dpmf_noise_options_defaults() : *options;
     dpmf_status status = DPMF_OK;
     dpmf_noise *noise = NULL;
@@ -170,7 +188,7 @@ dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, doub
     noise->release = release;
     noise->calibrated = mechanism->sigma > 0;
     TRY_DONE(make_binding(mechanism, dim, clip, key, &o, &noise->binding));
-    TRY_DONE(create_checked(noise, mechanism, key, &o));
+    TRY_DONE(create_checked(noise, mechanism, key, &o, keep, context));
     *out = noise;
     noise = NULL;
 done:
@@ -313,13 +331,15 @@ dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step) {
 }
 
 dpmf_noise_info dpmf_noise_get(const dpmf_noise *noise) {
-    return (dpmf_noise_info){.step = noise->step,
-                             .count = noise->binding.count,
-                             .reserved = noise->state != NULL ? noise_state_reserved(noise->state) : 0,
-                             .in_doubt = noise->in_doubt,
-                             .calibrated = noise->calibrated,
-                             .grid = noise->binding.grid,
-                             .release = noise->release};
+    dpmf_noise_info info = {.step = noise->step,
+                            .count = noise->binding.count,
+                            .reserved = noise->state != NULL ? noise_state_reserved(noise->state) : 0,
+                            .in_doubt = noise->in_doubt,
+                            .calibrated = noise->calibrated,
+                            .grid = noise->binding.grid,
+                            .release = noise->release};
+    memcpy(info.salt, noise->binding.salt, sizeof info.salt);
+    return info;
 }
 
 /* ---- rows that are made elsewhere ---- */

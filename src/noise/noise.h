@@ -36,6 +36,15 @@ struct dpmf_noise {
 DPMF_MUST_CHECK dpmf_status noise_check_usable(const dpmf_noise *noise);
 DPMF_MUST_CHECK dpmf_status noise_check_seek(const dpmf_noise *noise, int64_t step);
 
+/*
+ * dpmf_noise_create for a caller that keeps the state file: `keep` opens it once the binding is known and before the seeds
+ * are, may change the binding, and puts the file's salt into it. NULL: the stream keeps it (noise_open_state).
+ */
+typedef dpmf_status noise_keep(void *context, noise_binding *binding);
+DPMF_MUST_CHECK dpmf_status noise_create_kept(const dpmf_mechanism *mechanism, int64_t dim, double clip,
+                                              const uint8_t key[DPMF_KEY_SIZE], const dpmf_noise_options *options,
+                                              noise_keep *keep, void *context, dpmf_noise **out);
+
 /* Opens the state file, if one is kept, and goes to its row. This and the next two are in noise/bind.c. */
 DPMF_MUST_CHECK dpmf_status noise_open_state(dpmf_noise *noise, const dpmf_noise_options *options);
 

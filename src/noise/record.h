@@ -24,7 +24,10 @@ typedef struct noise_binding {
     int64_t steps, dim, offset, count;
     double clip;
     dpmf_precision precision;
-    double grid; /* of the exact release; 0: it is not exact */
+    double grid;                  /* of the exact release; 0: it is not exact */
+    double sigma;                 /* 1 where the mechanism has none */
+    int salted;                   /* 1: a state file must have this salt; 0: it has its own, and a new one draws it */
+    uint8_t salt[DPMF_SALT_SIZE]; /* zeros: there is no state file */
     uint8_t mac_key[32], sum_key[32], commitment[32];
 } noise_binding;
 
@@ -48,13 +51,29 @@ DPMF_MUST_CHECK dpmf_status noise_record_check(const noise_binding *binding, noi
 /* Reads the shard that a record names; it is not authenticated until it is checked with that shard in the binding. */
 void noise_record_shard(const uint8_t record[NOISE_RECORD], int64_t *offset, int64_t *count);
 
+/* The salt of a record; of a file that was checked, or to be put into the binding that it is checked with. */
+const uint8_t *noise_record_salt(const uint8_t record[NOISE_RECORD]);
+
+/* Two salts are two runs with unrelated noise: refuses a checkpoint of another one. `name`: "" or " 'its path'". */
+DPMF_MUST_CHECK dpmf_status noise_salt_check(const uint8_t held[DPMF_SALT_SIZE], const uint8_t now[DPMF_SALT_SIZE],
+                                             const char *name);
+
+/* The key of the seeds: HKDF of the master key with everything in the binding but the shard (docs/noise.md). Wipe it. */
+DPMF_MUST_CHECK dpmf_status noise_binding_seed_key(const uint8_t master[32], const noise_binding *binding,
+                                                   uint8_t subkey[32]);
+
 /* The state file durably records the number of reserved rows. Its lock excludes a second program. */
 
 typedef struct noise_state noise_state;
 
-/* Opens and locks the file, or remembers that there is none; writes nothing. `replay`: one of the records may be damaged. */
-DPMF_MUST_CHECK dpmf_status noise_state_open(const char *path, const noise_binding *binding, int replay,
-                                             noise_state **out);
+/*
+ * Opens and locks the file, or remembers that there is none; writes nothing. `replay`: one of the records may be damaged.
+ * The binding's salt becomes that of the file.
+ */
+DPMF_MUST_CHECK dpmf_status noise_state_open(const char *path, noise_binding *binding, int replay, noise_state **out);
+
+/* Makes the file with no row reserved, if there is none: it then has its salt on the disk. */
+DPMF_MUST_CHECK dpmf_status noise_state_begin(noise_state *state);
 
 /* The path of the state file: as requested, or beside the key. Allocated; NULL: there is none (noise/bind.c). */
 DPMF_MUST_CHECK dpmf_status noise_state_path(const char *state, const char *key_file, int rows_may_repeat, char **path);

@@ -70,7 +70,7 @@ static dpmf_status read_slots(noise_state *state, int replay) {
     return DPMF_OK;
 }
 
-dpmf_status noise_state_open(const char *path, const noise_binding *binding, int replay, noise_state **out) {
+dpmf_status noise_state_open(const char *path, noise_binding *binding, int replay, noise_state **out) {
     dpmf_status status = DPMF_OK;
     noise_state *state = NULL;
     char shown[BASE_SHOWN_PATH];
@@ -88,6 +88,7 @@ dpmf_status noise_state_open(const char *path, const noise_binding *binding, int
         TRY_DONE(noise_journal_check(&state->journal));
         TRY_DONE(read_slots(state, replay));
     }
+    memcpy(binding->salt, state->journal.binding.salt, sizeof binding->salt);
     *out = state;
     state = NULL;
 done:
@@ -141,27 +142,34 @@ static dpmf_status write_slot(noise_state *state, int64_t reserved, int64_t arri
     return DPMF_OK;
 }
 
+/* A new file has a slot that reserves nothing, one that reserves row 0 (or nothing), and the row's mark or none. */
+static dpmf_status make_file(noise_state *state, int64_t reserved, const uint8_t *mark) {
+    const slot first[2] = {{0, 0, 0}, {1, reserved, 0}};
+    noise_journal *j = &state->journal;
+    uint8_t bytes[FILE_SIZE + NOISE_MAC];
+    assert(state->reserved == 0);
+    memcpy(bytes, j->head, NOISE_RECORD);
+    for (int i = 0; i < 2; i++) {
+        TRY(fill_slot(j, &first[i]));
+        TRY(noise_journal_sign(j, first[i].sequence, NOISE_RECORD));
+        memcpy(bytes + (1 + i) * NOISE_RECORD, j->bytes + NOISE_MAC, NOISE_RECORD);
+    }
+    if (mark != NULL) memcpy(bytes + FILE_SIZE, mark, NOISE_MAC);
+    TRY(noise_journal_make(j, bytes, FILE_SIZE + (mark != NULL ? NOISE_MAC : 0)));
+    j->sequence = 1;
+    state->reserved = reserved;
+    return DPMF_OK;
+}
+
+dpmf_status noise_state_begin(noise_state *state) {
+    return state->journal.file < 0 ? make_file(state, 0, NULL) : DPMF_OK;
+}
+
 dpmf_status noise_state_reserve(noise_state *state, const uint8_t *mark) {
     noise_journal *j = &state->journal;
     const int64_t row = state->reserved;
     assert(row < j->binding.steps);
-    if (j->file < 0) {
-        assert(row == 0);
-        /* The file begins with row 0. It has a slot that reserves nothing, one that reserves this row, and its mark or none. */
-        const slot first[2] = {{0, 0, 0}, {1, 1, 0}};
-        uint8_t bytes[FILE_SIZE + NOISE_MAC];
-        memcpy(bytes, j->head, NOISE_RECORD);
-        for (int i = 0; i < 2; i++) {
-            TRY(fill_slot(j, &first[i]));
-            TRY(noise_journal_sign(j, first[i].sequence, NOISE_RECORD));
-            memcpy(bytes + (1 + i) * NOISE_RECORD, j->bytes + NOISE_MAC, NOISE_RECORD);
-        }
-        if (mark != NULL) memcpy(bytes + FILE_SIZE, mark, NOISE_MAC);
-        TRY(noise_journal_make(j, bytes, FILE_SIZE + (mark != NULL ? NOISE_MAC : 0)));
-        j->sequence = 1;
-        state->reserved = 1;
-        return DPMF_OK;
-    }
+    if (j->file < 0) return make_file(state, 1, mark);
     /* A row without a mark needs no place, unless it has to replace a mark that was never used. */
     if (mark != NULL || j->size > mark_place(row)) {
         TRY(crypto_secret_put(j->file, j->path, WHAT, mark_place(row), mark != NULL ? mark : NO_MARK, NOISE_MAC));

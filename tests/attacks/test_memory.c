@@ -110,11 +110,14 @@ static dpmf_status file_stage(double seen[16]) {
     return status;
 }
 
+static const uint8_t salt[DPMF_SALT_SIZE] = {7}; /* a state file that is made again has the same noise */
+
 static dpmf_status noise_stage(double seen[16]) {
     dpmf_noise *noise = NULL;
     dpmf_noise_options options = dpmf_noise_options_defaults();
     float row[DIM] = {0};
     options.state = state_path;
+    options.salt = salt;
     options.replay = 1;
     options.run.threads = 1;
     dpmf_status status = dpmf_noise_create(mechanism, DIM, 1.0, key, &options, &noise);
@@ -136,6 +139,7 @@ static dpmf_status train_stage(double seen[16]) {
     dpmf_trainer *trainer = NULL;
     dpmf_trainer_options options = dpmf_trainer_options_defaults();
     options.state = state_path;
+    options.salt = salt;
     options.run.threads = 1;
     dpmf_status status = dpmf_sampler_create("cyclic:2", UNITS, STEPS, key, NULL, &sampler);
     if (status != DPMF_OK) assert_null(sampler);
@@ -153,16 +157,24 @@ static dpmf_status train_stage(double seen[16]) {
     return status;
 }
 
+/* A counter's new state file has new noise. What stays: how many rows it counted, and that the file has the sums that it gave. */
 static dpmf_status count_stage(double seen[16]) {
     const double values[4] = {1, 2, 3, 4};
+    double sums[4] = {0}, last[4] = {0};
     dpmf_counter *counter = NULL;
     dpmf_counter_options options = dpmf_counter_options_defaults();
     options.state = state_path;
     options.run.threads = 1;
     dpmf_status status = dpmf_counter_create(mechanism, 2, 1.0, key, &options, &counter);
     if (status != DPMF_OK) assert_null(counter);
-    if (status == DPMF_OK) status = dpmf_counter_add(counter, 2, values, seen);
-    if (status == DPMF_OK) status = dpmf_counter_add(counter, 2, values, seen + 4);
+    if (status == DPMF_OK) status = dpmf_counter_add(counter, 2, values, sums);
+    if (status == DPMF_OK) status = dpmf_counter_add(counter, 2, values, sums);
+    if (status == DPMF_OK) status = dpmf_counter_last(counter, last);
+    if (status == DPMF_OK) {
+        assert_memory_equal(last, sums, sizeof sums);
+        seen[0] = (double)dpmf_counter_get(counter).step;
+        seen[1] = (double)dpmf_counter_get(counter).last_rows;
+    }
     dpmf_counter_free(counter);
     return status;
 }

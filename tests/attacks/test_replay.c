@@ -178,10 +178,7 @@ static void test_key_file_without_state(void **unused) {
             assert_int_equal(dpmf_noise_get(noise).step, run); /* it continues where the last one ended */
         check_ok(dpmf_noise_next(noise, row));
         if (run == 0) memcpy(first, row, sizeof first);
-        if (run == 3)
-            assert_memory_equal(first, row, sizeof first);
-        else if (run > 0)
-            assert_memory_not_equal(first, row, sizeof first);
+        if (run > 0) assert_memory_not_equal(first, row, sizeof first);
         dpmf_noise_free(noise);
     }
     o.rows_may_repeat = 0;

@@ -86,6 +86,15 @@ class Case(unittest.TestCase):
             self.assertIn(words, err, arguments)
         return err
 
+    def begin(self, *arguments):
+        """Makes the state file of a run that has given no row: it is on the disk before a ledger, which refuses the run here.
+
+        A new state file draws new noise. Copies of this one share it, so that two runs can be compared."""
+        code, out, err = run(*arguments, "--ledger", self.path("refusing"), "--budget", "1e-9,1e-9")
+        self.assertIn(code, (1, 2), err)
+        self.assertEqual(out, "")
+        self.assertIn("--ledger", err)
+
     def near(self, found, expected, relative=1e-10):
         self.assertLessEqual(abs(found - expected), relative * abs(expected), (found, expected))
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -46,10 +47,13 @@ class Resume(Case):
             return file.read()
 
     def at_once(self, *arguments):
-        """All lines in one program, with the same key and a state file of its own."""
-        for name in ("one", "one.state"):
+        """All lines in one program, with the same key and a copy of the state file that `kept` begins with."""
+        for name in ("one", "key.state"):
             if os.path.exists(self.path(name)):
                 os.remove(self.path(name))
+        self.begin("count", "--uncalibrated", self.path("m"), "--key-file", self.path("key"), *arguments)
+        shutil.copy(self.path("key.state"), self.path("begun"))
+        shutil.copy(self.path("begun"), self.path("one.state"))
         code, _, said = self.count(text(0, 40), "--key-file", self.path("key"), "--state", self.path("one.state"), "--out",
                                    self.path("one"), *arguments)
         self.assertEqual((code, said), (0, []))
@@ -63,9 +67,9 @@ class Resume(Case):
             self.mechanism(family, *extra)
             expected = self.at_once()
             for pipe in (False, True):
-                for name in ("out", "key.state"):
-                    if os.path.exists(self.path(name)):
-                        os.remove(self.path(name))
+                if os.path.exists(self.path("out")):
+                    os.remove(self.path("out"))
+                shutil.copy(self.path("begun"), self.path("key.state"))
                 cuts = [0] + sorted(numbers.sample(range(1, 40), 4)) + [40]
                 for before, end in zip(cuts, cuts[1:]):
                     code, _, said = self.kept(text(before, end) if pipe else text(0, end), *(["--input", "rest"] if pipe else []),
@@ -73,10 +77,16 @@ class Resume(Case):
                     self.assertEqual(code, 0, said)
                     self.assertEqual(self.read(), "".join(expected.splitlines(True)[:end]), (family, pipe))
 
-    def test_the_lines_of_a_state_are_those_without_one(self):
+    def test_how_often_the_state_is_written_changes_no_line(self):
+        seed = ["--testing-seed", 4, "--state", self.path("s")]
+        self.begin("count", "--uncalibrated", self.path("m"), *seed)
+        shutil.copy(self.path("s"), self.path("t"))
+        kept = self.count(text(0, 40), *seed)
+        self.assertEqual(kept[0], 0)
+        self.assertEqual(kept, self.count(text(0, 40), "--testing-seed", 4, "--state", self.path("t"), "--sync-every", 3))
         plain = self.count(text(0, 40), "--testing-seed", 4)
-        kept = self.count(text(0, 40), "--testing-seed", 4, "--state", self.path("s"), "--sync-every", 3)
-        self.assertEqual(plain, kept)
+        self.assertEqual((plain[0], plain[2]), (kept[0], kept[2]))
+        self.assertNotEqual(plain[1], kept[1])  # the state file has noise of its own
 
     def test_a_bad_line_is_mended_and_the_count_goes_on(self):
         expected = self.at_once()

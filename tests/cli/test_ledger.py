@@ -47,15 +47,19 @@ class Entering(Ledgers):
         self.assertEqual(found["parts"][0]["entries"], 3)
         self.assertEqual(found["kind"], "exact")
 
-    def test_a_run_that_goes_on_is_entered_once_and_another_key_or_clip_again(self):
+    def test_a_run_that_goes_on_is_entered_once_another_key_again_and_another_run_of_the_key_never(self):
         m, ledger = self.mechanism(), self.path("l.json")
         for rows in ("0:2", "2:4"):
             self.assertEqual(self.noise(m, ledger, rows, "--key-file", self.path("key"))[0], 0)
         self.assertEqual(len(self.entries(ledger)), 1)
         self.assertEqual(self.noise(m, ledger, "0:2", "--key-file", self.path("other"))[0], 0)
         self.assertEqual(len(self.entries(ledger)), 2)
-        self.assertEqual(self.noise(m, ledger, "0:2", "--key-file", self.path("key"), "--state", "none", "--clip", 2)[0], 0)
-        self.assertEqual(len(self.entries(ledger)), 3)
+        for more in (["--state", "none", "--clip", 2], ["--state", "none"], ["--state", self.path("another")]):
+            code, out, err = self.noise(m, ledger, "0:2", "--key-file", self.path("key"), *more)
+            self.assertEqual((code, out), (1, ""), err)
+            self.assertIn("another run with this key and this mechanism", err)
+            self.assertIn("use a new key for a new run", err)
+        self.assertEqual(len(self.entries(ledger)), 2)
 
     def test_ledgers_and_mechanisms_compose(self):
         m, s, ledger = self.mechanism(), self.sampled(), self.path("l.json")

@@ -2,6 +2,7 @@
 """dpmf noise: the bytes of rows, keys, state files, and what is refused."""
 import json
 import os
+import shutil
 import signal
 import stat
 import struct
@@ -68,10 +69,14 @@ class Rows(NoiseCase):
         self.assertTrue(all(abs(value) < 30 for value in values))
         self.assertFalse(set(struct.unpack("<%df" % (8 * DIM), plain)) & set(values))
 
-    def test_the_clip_norm_scales_the_rows(self):
-        once, twice = self.rows("0:10"), self.rows("0:10", "--clip", "2")
+    def test_the_clip_norm_scales_the_rows_and_changes_them(self):
+        """Rows of another clip norm are not the same ones up to a factor: two releases would tell what both hid."""
+        once, twice = self.rows("0:10"), self.rows("0:10", "--clip", "1024")
         one, two = struct.unpack("<70f", once), struct.unpack("<70f", twice)
-        self.assertEqual([2 * value for value in one], list(two))
+        ratios = {b / a for a, b in zip(one, two)}
+        self.assertEqual(len(ratios), 70)
+        spread = (sum(b * b for b in two) / sum(a * a for a in one)) ** 0.5
+        self.assertTrue(1024 / 2 < spread < 1024 * 2, spread)  # 70 numbers each: far from chance
 
     def test_rows_in_a_file_are_for_the_owner_alone(self):
         path = self.path("rows")
@@ -156,7 +161,10 @@ class State(NoiseCase):
             return file.read()
 
     def test_a_state_file_gives_rows_in_order_and_once(self):
-        whole = self.rows("0:10")
+        self.begin("noise", "--uncalibrated", self.file, "--dim", DIM, "--rows", "0:1", "--testing-seed", 5, *self.more)
+        shutil.copy(self.state, self.path("copy"))
+        whole = self.rows("0:10", "--state", self.path("copy"))
+        self.assertNotEqual(whole, self.rows("0:10"))
         self.refuse_rows("1:3", ["row 1", "skipped"])
         self.assertEqual(self.rows("0:4", *self.more), whole[:4 * 28])
         self.refuse_rows("0:4", ["row 0", "replay"])
@@ -168,7 +176,7 @@ class State(NoiseCase):
         self.refuse_rows("0:10", "replay")
         self.assertEqual(self.rows("0:10", *self.more, "--replay"), whole)
         self.assertEqual(stat.S_IMODE(os.stat(self.state).st_mode), 0o600)
-        self.assertEqual(self.left_behind(), ["m", "state"])
+        self.assertEqual(self.left_behind(), ["copy", "m", "state"])
 
     def test_everything_else_is_bound_to_the_state_file(self):
         self.rows("0:2", *self.more)
@@ -238,6 +246,8 @@ class Streams(NoiseCase):
         self.ok("evaluate", "--steps", 1000, "--family", "bsr", "--bands", 5, "--bound", "none", "-o", self.file)
         key = ["--key-file", self.path("k")]
         command = [DPMF, "noise", "--uncalibrated", self.file, "--dim", "4000003", *key]
+        self.begin(*command[1:], "--rows", "0:1")
+        shutil.copy(self.path("k.state"), self.path("copy"))
         with subprocess.Popen([*command, "--rows", "0:1000"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
             size = len(child.stdout.read(20000000))  # a row and a part of the next
             child.send_signal(signal.SIGINT)
@@ -248,10 +258,11 @@ class Streams(NoiseCase):
         rows = "%d:%d" % (whole - 1, whole + 1)
         with open(self.path("again"), "wb") as again, open(self.path("fresh"), "wb") as fresh:
             self.assertEqual(noise(*command[3:], "--rows", rows, "--replay", stdout=again)[0], 0)
-            self.assertEqual(noise(*command[3:], "--rows", rows, "--state", "none", stdout=fresh)[0], 0)
+            self.assertEqual(noise(*command[3:], "--rows", "0:%d" % (whole + 1), "--state", self.path("copy"), stdout=fresh)[0], 0)
         with open(self.path("again"), "rb") as again, open(self.path("fresh"), "rb") as fresh:
+            fresh.seek((whole - 1) * 4 * 4000003)
             self.assertEqual(again.read(), fresh.read())
-        self.assertEqual(self.left_behind(), ["again", "fresh", "k", "k.state", "m"])
+        self.assertEqual(self.left_behind(), ["again", "copy", "fresh", "k", "k.state", "m"])
 
     def test_a_dry_run_says_the_memory_and_makes_nothing(self):
         words = self.ok("noise", "--uncalibrated", self.file, "--dim", "1M", "--dry-run", "--key-file", self.path("k"), "--state",

@@ -88,6 +88,14 @@ static void test_bytes(const dpmf_mechanism *m, int64_t dim, const uint8_t *key,
     free(wanted);
 }
 
+/* Rank 0 alone has the salt, in place of a new one of its state file: the others get it from rank 0. */
+static dpmf_noise_options salted(void) {
+    static const uint8_t salt[DPMF_SALT_SIZE] = {5, 6};
+    dpmf_noise_options o = dpmf_noise_options_defaults();
+    if (rank == 0) o.salt = salt;
+    return o;
+}
+
 /* Rows from here to the end. */
 static void print_rest(dpmf_mpi_noise *noise, int64_t dim, int64_t steps) {
     float *row = malloc((size_t)dim * sizeof *row);
@@ -103,8 +111,9 @@ static void print_rest(dpmf_mpi_noise *noise, int64_t dim, int64_t steps) {
 
 static void test_save(const dpmf_mechanism *m, int64_t dim, const uint8_t *key, const char *path, int rows) {
     dpmf_mpi_noise *noise = NULL;
+    const dpmf_noise_options o = salted();
     float *row = malloc((size_t)dim * sizeof *row);
-    NEED(dpmf_mpi_noise_create(MPI_COMM_WORLD, m, dim, 1, key, NULL, &noise) == DPMF_OK);
+    NEED(dpmf_mpi_noise_create(MPI_COMM_WORLD, m, dim, 1, key, &o, &noise) == DPMF_OK);
     for (int t = 0; t < rows; t++)
         NEED(dpmf_mpi_noise_next(noise, row) == DPMF_OK);
     NEED(dpmf_mpi_noise_save(noise, path) == DPMF_OK);
@@ -114,7 +123,7 @@ static void test_save(const dpmf_mechanism *m, int64_t dim, const uint8_t *key, 
 }
 
 static void test_resume(const dpmf_mechanism *m, int64_t dim, const uint8_t *key, const char *path, const char *state) {
-    dpmf_noise_options o = dpmf_noise_options_defaults();
+    dpmf_noise_options o = salted();
     dpmf_mpi_noise *noise = NULL;
     o.state = state;
     o.replay = state != NULL;
@@ -127,7 +136,7 @@ static void test_resume(const dpmf_mechanism *m, int64_t dim, const uint8_t *key
 
 static void test_run(const dpmf_mechanism *m, int64_t dim, const uint8_t *key, const char *path, const char *state,
                      int die) {
-    dpmf_noise_options o = dpmf_noise_options_defaults();
+    dpmf_noise_options o = salted();
     dpmf_mpi_noise *noise = NULL;
     float *row = malloc((size_t)dim * sizeof *row);
     o.state = state;

@@ -10,13 +10,23 @@
 enum { COLUMNS = 3 };
 
 static dpmf_mechanism *mechanism;
-static double values[CASE_STEPS * COLUMNS], reference[CASE_STEPS * COLUMNS];
+static double values[CASE_STEPS * COLUMNS], reference[CASE_STEPS * COLUMNS]; /* sums with the noise of one state file */
 static char state[128];
+static uint8_t begun[1 << 16]; /* that file, before its first row */
+static size_t begun_size;
 
 static dpmf_status open_counter(const char *path, double clip, dpmf_counter **out) {
     dpmf_counter_options o = dpmf_counter_options_defaults();
     o.state = path;
     return dpmf_counter_create(mechanism, COLUMNS, clip, case_key, &o, out);
+}
+
+/* The state file that `reference` is from, at its beginning: a new one has other noise. */
+static void begin_state(void) {
+    unlink(state);
+    const int file = open(state, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(file >= 0 && write(file, begun, begun_size) == (ssize_t)begun_size);
+    close(file);
 }
 
 static void refused(dpmf_status status, dpmf_status expected, const char *words) {
@@ -31,7 +41,15 @@ static int setup(void **unused) {
     mechanism = case_mechanism("blt", CASE_STEPS, 1.0);
     for (int i = 0; i < CASE_STEPS * COLUMNS; i++)
         values[i] = (i * 37 % 101) - 50 + 0.25 * (i % 3);
-    check_ok(open_counter(NULL, 2.0, &counter));
+    dpmf_counter_options o = dpmf_counter_options_defaults();
+    o.state = state;
+    o.state_now = 1;
+    check_ok(dpmf_counter_create(mechanism, COLUMNS, 2.0, case_key, &o, &counter));
+    FILE *file = fopen(state, "rb");
+    assert_non_null(file);
+    begun_size = fread(begun, 1, sizeof begun, file);
+    assert_true(feof(file) && begun_size > 4096);
+    fclose(file);
     check_ok(dpmf_counter_add(counter, CASE_STEPS, values, reference));
     dpmf_counter_free(counter);
     return 0;
@@ -43,20 +61,26 @@ static int teardown(void **unused) {
 }
 
 /* The exact counter's clip norm is larger by the rounding of rows to the grid, which moves its noise by 1e-10. */
-static void check_release(dpmf_release release) {
+static void check_release(dpmf_release release, int kept) {
     dpmf_counter_options wanted = dpmf_counter_options_defaults();
+    dpmf_counter_info info;
     dpmf_noise_options o = case_options();
     dpmf_counter *counter = NULL;
     dpmf_noise *noise = NULL;
     double row[COLUMNS], sum[COLUMNS] = {0}, sums[CASE_STEPS * COLUMNS];
     wanted.release = release;
+    if (kept) wanted.state = state;
+    if (kept && release != DPMF_RELEASE_PLAIN) begin_state();
+    if (kept && release == DPMF_RELEASE_PLAIN) unlink(state); /* that file is for exact noise */
     check_ok(dpmf_counter_create(mechanism, COLUMNS, 2.0, case_key, &wanted, &counter));
     check_ok(dpmf_counter_add(counter, CASE_STEPS, values, sums));
     o.precision = DPMF_FLOAT64;
-    o.grid = dpmf_counter_get(counter).grid;
+    info = dpmf_counter_get(counter);
+    o.grid = info.grid;
     o.exact = o.grid > 0;
+    o.salt = info.salt;
     assert_int_equal(o.exact, release != DPMF_RELEASE_PLAIN);
-    if (o.exact) assert_memory_equal(sums, reference, sizeof sums); /* it is the default here */
+    assert_int_equal(kept && o.exact, memcmp(sums, reference, sizeof sums) == 0); /* exact is the default here */
     check_ok(dpmf_noise_create(mechanism, COLUMNS, 2.0, case_key, &o, &noise));
     for (int t = 0; t < CASE_STEPS; t++) {
         check_ok(dpmf_noise_next(noise, row));
@@ -72,15 +96,17 @@ static void check_release(dpmf_release release) {
 
 static void test_sums_are_rows_and_noise(void **unused) {
     (void)unused;
-    check_release(DPMF_RELEASE_PLAIN);
-    check_release(DPMF_RELEASE_AUTO);
-    check_release(DPMF_RELEASE_EXACT);
+    for (int kept = 0; kept < 2; kept++) {
+        check_release(DPMF_RELEASE_PLAIN, kept);
+        check_release(DPMF_RELEASE_AUTO, kept);
+        check_release(DPMF_RELEASE_EXACT, kept);
+    }
 }
 
 static void test_counters_in_turn_give_the_sums_of_one(void **unused) {
     const int64_t cuts[] = {0, 1, 5, 6, CASE_STEPS};
     (void)unused;
-    unlink(state);
+    begin_state();
     for (size_t k = 0; k + 1 < sizeof cuts / sizeof *cuts; k++) {
         const int64_t first = cuts[k], rows = cuts[k + 1] - first;
         double sums[CASE_STEPS * COLUMNS], again[CASE_STEPS * COLUMNS];
@@ -131,7 +157,7 @@ static void test_rows_that_are_not_committed_were_not_counted(void **unused) {
     dpmf_int128 grid[COLUMNS] = {{0, 0}};
     double sums[CASE_STEPS * COLUMNS];
     (void)unused;
-    unlink(state);
+    begin_state();
     check_ok(open_counter(state, 2.0, &counter));
     check_ok(dpmf_counter_add(counter, 2, values, sums));
     check_ok(dpmf_counter_prepare(counter, 1, grid, grid));
@@ -147,7 +173,7 @@ static void test_the_input_that_was_counted_comes_first(void **unused) {
     dpmf_counter *counter = NULL;
     double sums[COLUMNS];
     (void)unused;
-    unlink(state);
+    begin_state();
     check_ok(open_counter(state, 2.0, &counter));
     check_ok(dpmf_counter_input(counter, DPMF_INPUT_COUNT, "1 2 3\n", 6));
     check_ok(dpmf_counter_add(counter, 1, values, sums));
@@ -236,7 +262,7 @@ static void test_a_child_of_a_fork_counts_nothing(void **unused) {
     double sums[COLUMNS];
     int how = 0;
     (void)unused;
-    unlink(state);
+    begin_state();
     check_ok(open_counter(state, 2.0, &counter));
     check_ok(dpmf_counter_add(counter, 1, values, sums));
     const pid_t child = fork();
@@ -283,7 +309,7 @@ static void test_a_cancelled_batch_was_not_counted(void **unused) {
     int asked = 0;
     (void)unused;
     _Static_assert(CASE_STEPS > 9, "long enough to be asked");
-    unlink(state);
+    begin_state();
     o.state = state;
     o.run.progress = stop_at_once;
     o.run.context = &asked;

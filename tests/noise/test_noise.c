@@ -28,7 +28,11 @@ static void test_rows_are_scaled_inverse_noise(void **unused) {
         const double scale = 2.0 * 1.5 * dpmf_mechanism_get(m).evaluation.sensitivity.value;
         check_near(dpmf_noise_get(noise).release.scale, scale, 1e-15);
         assert_true(dpmf_noise_get(noise).calibrated);
-        check_ok(crypto_key_derive(case_key, "dpmf noise stream 1", dpmf_mechanism_get(m).digest, subkey));
+        /* 0x4000... is 2, 0x3ff8... 1.5 */
+        char info[400];
+        snprintf(info, sizeof info, "%s//float64/21/4000000000000000/3ff8000000000000/0000000000000000/%s",
+                 dpmf_mechanism_get(m).digest, "0102030000000000000000000000000000000000000000000000000000000000");
+        check_ok(crypto_key_derive(case_key, "dpmf noise stream 2", info, subkey));
         check_ok(crypto_seed_open(subkey, &seed));
         for (int t = 0; t < CASE_STEPS; t++) {
             check_ok(dpmf_noise_next(noise, rows[t]));

@@ -49,12 +49,15 @@ static dpmf_mechanism *mechanism_of(dpmf_strategy *strategy) {
     return made;
 }
 
+static const uint8_t salt[DPMF_SALT_SIZE] = {9}; /* of all shards, with a state file and without */
+
 static dpmf_noise_options shard_options(int64_t from, int64_t to, dpmf_precision precision) {
     dpmf_noise_options o = dpmf_noise_options_defaults();
     o.offset = from;
     o.count = to - from;
     o.precision = precision;
     o.label = "parts"; /* an operator has no digest, and needs one */
+    o.salt = salt;
     o.run.threads = 1;
     return o;
 }

@@ -9,6 +9,7 @@ never stopped; the row may be refused only if the program was killed between res
 """
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -41,7 +42,13 @@ class Run:
         self.directory = directory
         self.state, self.received = os.path.join(directory, "state"), os.path.join(directory, "received")
         self.common = [DPMF, "noise", "--uncalibrated", mechanism, "--dim", str(DIM), "--testing-seed", "11", "--threads", "1"]
-        whole = subprocess.run([*self.common, "--rows", "0:%d" % STEPS], stdout=subprocess.PIPE,
+        # A state file before its first row: a ledger refuses the run. Its copies have the same noise, a new one has other noise.
+        self.begun = os.path.join(directory, "begun")
+        refused = [*self.common, "--rows", "0:1", "--state", self.begun, "--ledger", os.path.join(directory, "ledger")]
+        if subprocess.run(refused, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).returncode == 0:
+            raise Failure("the ledger took a mechanism that is not calibrated")
+        shutil.copy(self.begun, self.state)
+        whole = subprocess.run([*self.common, "--rows", "0:%d" % STEPS, "--state", self.state], stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, check=True)
         self.reference = whole.stdout
         self.replays = self.kills = 0
@@ -51,6 +58,7 @@ class Run:
         for path in (self.state, self.received):
             if os.path.exists(path):
                 os.unlink(path)
+        shutil.copy(self.begun, self.state)
         with open(self.received, "wb"):
             pass
 

@@ -4,9 +4,13 @@
 
     reference_seed.py > tests/data/seed_vectors.csv     known-answer vectors (needs numpy; about ten seconds)
     reference_seed.py check tests/data/seed_vectors.csv recomputes a file of them; exit 1 and a line for each that differs
+    reference_seed.py identity DIGEST                   the SHA-256 that tests/cli/test_noise_bits.py knows for independent noise;
+                                                        DIGEST is its mechanism's (about ten seconds)
 
 Lines:  KEY;float32 or float64;ROW;COORDINATE;BITS      all but the names in hexadecimal (bits) or decimal (row, coordinate)
 """
+import hashlib
+import hmac
 import struct
 import sys
 
@@ -14,6 +18,23 @@ import numpy as np
 
 F, D = np.float32, np.float64
 np.seterr(all="raise", under="ignore")
+
+
+# ---- keys (RFC 5869) ----
+def hkdf(secret, label, info):
+    inner = hmac.new(b"dpmf subkeys 1", secret, hashlib.sha256).digest()
+    return hmac.new(inner, label + b"\0" + info + b"\1", hashlib.sha256).digest()
+
+
+def testing_key(seed):
+    return hkdf(struct.pack("<Q", seed) + bytes(24), b"dpmf testing key 1, not private", b"")
+
+
+def seed_key(key, digest, precision, dim, clip=1.0, sigma=1.0, grid=0.0, label="", salt=bytes(32)):
+    """The key of a stream's seeds, as docs/noise.md has it."""
+    name = hashlib.sha256(label.encode()).hexdigest() if label else ""
+    numbers = [struct.pack(">d", number).hex() for number in (clip, sigma, grid)]
+    return hkdf(key, b"dpmf noise stream 2", "/".join([digest, name, precision, str(dim), *numbers, salt.hex()]).encode())
 
 
 # ---- AES-256 (FIPS 197), from its definition ----
@@ -240,7 +261,16 @@ def check(path):
     return wrong
 
 
+def identity(digest):
+    stream, whole = Stream(seed_key(testing_key(5), digest, "float32", 1000)), hashlib.sha256()
+    for row in range(30):
+        whole.update(b"".join(stream.float32(row, i).tobytes() for i in range(1000)))
+    return whole.hexdigest()
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["identity"]:
+        sys.exit(print(identity(sys.argv[2])))
     if sys.argv[1:2] == ["check"]:
         sys.exit(1 if check(sys.argv[2]) else 0)
     write()

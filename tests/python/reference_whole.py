@@ -9,8 +9,6 @@
 Lines:  RADIUS WORD;ANGLE WORD;STREAM;SCALE;X;Y      words and stream in hexadecimal, the scale as C's %a, X and Y in decimal.
 Further bits of a word are those of SplitMix64: block i of the radius starts at 1000 STREAM + i, of the angle at 1000 STREAM + 100 + i.
 """
-import hashlib
-import hmac
 import json
 import os
 import random
@@ -20,6 +18,8 @@ import sys
 import tempfile
 
 import mpmath as mp
+
+from reference_seed import seed_key, testing_key
 
 mp.mp.prec = 400
 MASK = 2**64 - 1
@@ -95,15 +95,6 @@ def write():
 
 
 # ---- the program's own rows ----
-def hkdf(secret, label, digest):
-    inner = hmac.new(b"dpmf subkeys 1", secret, hashlib.sha256).digest()
-    return hmac.new(inner, label + b"\0" + digest + b"\1", hashlib.sha256).digest()
-
-
-def testing_key(seed):
-    return hkdf(struct.pack("<Q", seed) + bytes(24), b"dpmf testing key 1, not private", b"")
-
-
 def encrypted(key, counters):
     """AES-256 of (index, domain, row), by the openssl program: far faster than Python, and not our kernels."""
     blocks = b"".join(struct.pack("<QQ", index, domain << 60 | row) for index, domain, row in counters)
@@ -137,7 +128,7 @@ def check(count):
              "--out", out], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
         with open(out, "rb") as data:
             found = data.read()
-        key = hkdf(testing_key(11), b"dpmf noise stream 1", said["digest"].encode())
+        key = seed_key(testing_key(11), said["digest"], "float64", dim, grid=said["grid"])
         scale = said["scale"] / said["grid"]
         for row in range(rows):
             got = struct.unpack_from("<%dd" % dim, found, 8 * row * dim)

@@ -15,6 +15,8 @@ enum { CASE_STEPS = 12, CASE_DIM = 21, CASE_BYTES = CASE_DIM * (int)sizeof(float
 
 static char case_directory[64];
 static uint8_t case_key[DPMF_KEY_SIZE];
+static const uint8_t case_salt[DPMF_SALT_SIZE] = {1, 2,
+                                                  3}; /* streams with and without a state file have the same rows */
 
 static inline int case_setup(void **unused) {
     (void)unused;
@@ -61,6 +63,7 @@ static inline dpmf_mechanism *case_mechanism(const char *family, int64_t steps, 
 static inline dpmf_noise_options case_options(void) {
     dpmf_noise_options o = dpmf_noise_options_defaults();
     o.run.threads = 1;
+    o.salt = case_salt;
     return o;
 }
 

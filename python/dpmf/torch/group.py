@@ -66,6 +66,14 @@ class Group:
         torch.distributed.all_gather(out, tensor, group=self._group)
         return out
 
+    def from_first(self, data: bytes) -> bytes:
+        """The bytes of the first process, of the same length in all."""
+        if self.world == 1:
+            return data
+        mine = torch.tensor(list(data), dtype=torch.uint8, device=self._device)
+        self.broadcast_([mine])
+        return bytes(mine.cpu().numpy())
+
     def broadcast_(self, tensors: Any) -> None:
         if self.world > 1:
             first = torch.distributed.get_global_rank(self._group, 0) if self._group is not None else 0

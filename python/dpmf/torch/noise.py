@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
 import torch
 
 from .. import errors
-from .._library import integer
+from .._library import abi, integer
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import NO_STATE, NoiseStream
@@ -102,19 +102,40 @@ def make_stream(
     With a state file rows may be asked for again, as resuming from a checkpoint does: for the same sums.
     """
     options = dict(options)
+    state = options.get("state")
     if group.rank > 0:
         options["state"] = NO_STATE
-    state = options.get("state")
-    if state is not NO_STATE and (state is not None or isinstance(key, (str, os.PathLike))):
+    elif state is not NO_STATE and (state is not None or isinstance(key, (str, os.PathLike))):
         options.setdefault("replay", True)
         options["whole_state"] = group.world > 1
     offset, count = shard_of(dim, group.rank, group.world)
     kind = str(dtype).replace("torch.", "")
+    make: Any = NoiseStream
     if "device" in options:
         from ..device import DeviceStream
 
-        return DeviceStream(mechanism, dim, clip, key, dtype=kind, offset=offset, count=count, **options)
-    return NoiseStream(mechanism, dim, clip, key, dtype=kind, offset=offset, count=count, **options)
+        make = DeviceStream
+
+    def opened(salt: Any) -> NoiseStream:
+        return make(mechanism, dim, clip, key, dtype=kind, offset=offset, count=count, salt=salt, **options)
+
+    return with_one_salt(group, opened)
+
+
+def with_one_salt(group: Group, opened: Callable[[Any], NoiseStream]) -> Any:
+    """opened(salt) in every process: first in the one that keeps the state file, whose salt the others get."""
+    stream, salt = None, None
+    for turn in range(2 if group.world > 1 else 1):
+        refused: Any = None
+        try:
+            if turn == int(group.rank > 0):
+                stream = opened(salt)
+        except Exception as error:  # in one process: the others must not wait for it
+            refused = error
+        group.raise_together(refused)
+        if turn == 0:
+            salt = group.from_first(stream.salt if stream is not None else bytes(abi.DPMF_SALT_SIZE))
+    return stream
 
 
 class Rows:

@@ -21,7 +21,9 @@ from .._library import real
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import NO_STATE, NoiseStream
+from ..checkpoint import check_salt
 from .group import Group
+from .noise import with_one_salt
 from .parameters import is_sharded
 
 try:
@@ -126,9 +128,11 @@ class ShardedNoise:
         kind = str(named[0][1].dtype).replace("torch.", "")
         self._streams: List[Tuple[NoiseStream, List[int]]] = []
         files = state is not NO_STATE and (state is not None or isinstance(key, (str, os.PathLike)))
-        refused: Optional[BaseException] = None
-        try:
-            for first, count, members in self._ranges():
+        ranges = self._ranges()
+
+        def opened(salt: Any) -> NoiseStream:
+            """The streams of all ranges; the first one of the first process keeps the state file, and all have its salt."""
+            for first, count, members in ranges:
                 one = files and self._group.rank == 0 and not self._streams
                 stream = NoiseStream(
                     mechanism,
@@ -141,19 +145,22 @@ class ShardedNoise:
                     state=state if one else NO_STATE,
                     replay=one,
                     whole_state=one and (first, count) != (0, self.dim),
+                    salt=salt,
                     label=label,
                     prefetch=prefetch,
                     threads=threads,
                 )
+                salt = stream.salt
                 self._streams.append((stream, members))
             if not self._streams:
                 raise errors.UnsupportedError("parameters: this process holds none of them")
-        except Exception as error:  # in one process: the others must not wait for it
-            refused = error
-        self._group.raise_together(refused)
+            return self._streams[0][0]
+
+        with_one_salt(self._group, opened)
         self.mechanism, self._step = mechanism, 0
         self._lost = self._group.worst(self._streams[0][0].reserved)
-        self._group.same({"mechanism": mechanism.digest, "key": self._streams[0][0]._commitment, "shapes": self._shapes})
+        self._commitment = self._streams[0][0]._commitment
+        self._group.same({"mechanism": mechanism.digest, "key": self._commitment, "shapes": self._shapes})
 
     def _ranges(self) -> List[Tuple[int, int, List[int]]]:
         """(first, count, boxes): whole neighbours together, boxes that are narrower alone."""
@@ -174,6 +181,11 @@ class ShardedNoise:
     def step(self) -> int:
         """The number of the next row."""
         return self._step
+
+    @property
+    def salt(self) -> bytes:
+        """Of the state file, which the first process keeps; zeros: there is none."""
+        return self._streams[0][0].salt
 
     def add_(self, gradients: Sequence[Any]) -> None:
         """Adds the next row to the summed clipped gradients, one for each parameter and placed as it is, in place."""
@@ -226,7 +238,9 @@ class ShardedNoise:
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Goes to the position of a state, written by any number of processes."""
         for name, value in self._identity().items():
-            if state.get(name) != value:
+            if name == "salt" and name in state and state[name] != value:
+                check_salt(state, value, max(self._lost, self._step))
+            elif state.get(name) != value:
                 raise errors.StateError("the noise state has %s = %s, and this one %s" % (name, state.get(name), value))
         step = int(state["step"])
         for stream, _ in self._streams:

@@ -114,8 +114,58 @@ class Files(Case):
                 rows.append(noise.next())
         self.assertFalse(any(np.array_equal(a, b) for a, b in ((rows[0], rows[1]), (rows[1], rows[2]))))
         self.assertTrue((self.folder / "run.key.state").exists())
-        again = m.noise(8, 1.0, key, state=dpmf.NO_STATE)  # requested explicitly
-        np.testing.assert_array_equal(again.next(), rows[0])
+        first, again = (m.noise(8, 1.0, key, state=dpmf.NO_STATE).next() for _ in range(2))  # requested explicitly
+        np.testing.assert_array_equal(first, again)
+        self.assertFalse(np.array_equal(first, rows[0]))
+
+    def test_one_key_and_two_state_files(self):
+        """A second run over other data names another state file, or the key by a link to it.
+
+        Before, its rows were those of the first run, and with another clip norm the same up to a factor: the difference of what the
+        two published had no noise, and the ledger counted one run. Now a state file draws a salt that the noise depends on, the
+        noise depends on everything that a stream is, and a ledger refuses the second run.
+        """
+        m, key, link = mechanism("identity", 6), self.folder / "run.key", self.folder / "link.key"
+        ledger, streams = dpmf.Ledger(self.folder / "ledger.json"), []
+        calibrated = dpmf.evaluate("identity", 6, epsilon=1.0, delta=1e-6)
+        with m.noise(8, 1.0, key) as noise:
+            first = noise.next()
+        link.symlink_to(key)
+        for others in ({"key": link}, {"key": key, "state": self.folder / "other"}, {"key": key, "state": dpmf.NO_STATE},
+                       {"key": key, "state": self.folder / "wide", "clip_norm": 2.0}):
+            with m.noise(8, **{"clip_norm": 1.0, **others}) as noise:
+                row = noise.next() / others.get("clip_norm", 1.0)
+            self.assertGreater(np.abs(row - first).min() / np.abs(first).max(), 1e-7, others)
+            self.assertFalse(np.isclose(row, first, rtol=1e-4).any(), others)
+        wide = m.noise(8, 2.0, key, state=dpmf.NO_STATE).next() / 2
+        self.assertFalse(np.isclose(wide, m.noise(8, 1.0, key, state=dpmf.NO_STATE).next(), rtol=1e-4).any())
+        self.refused(dpmf.ArgumentError, "stream", ledger.enter, calibrated, key)
+        for name in ("a", "b"):
+            streams.append(calibrated.noise(8, 1.0, key, state=self.folder / name, state_now=True))
+        self.assertTrue(ledger.enter(calibrated, key, stream=streams[0]))
+        self.assertFalse(ledger.enter(calibrated, key, stream=streams[0]))
+        self.refused(dpmf.UnsupportedError, "new key for a new run", ledger.enter, calibrated, key, stream=streams[1])
+        self.refused(dpmf.ArgumentError, "another key", ledger.enter, calibrated, dpmf.create_key(), stream=streams[0])
+        self.assertEqual(len(ledger), 1)
+
+    def test_a_checkpoint_under_another_state_file(self):
+        """The state file of a run is removed, so that its checkpoint can be resumed as often as one likes, over other sums.
+
+        Before, a new state file gave the same rows. Now the checkpoint knows the salt of its state file: the run is lost.
+        """
+        m, key, state = mechanism("identity", 6), dpmf.create_key(), self.folder / "s"
+        with m.noise(8, 1.0, key, state=state) as noise:
+            beginning = noise.state_dict()
+            noise.next()
+            saved, with_buffers = noise.state_dict(), noise.state_dict(buffers=True)
+            noise.save(self.folder / "checkpoint")
+        state.unlink()
+        with m.noise(8, 1.0, key, state=state, replay=True) as noise:
+            for held in (saved, with_buffers):
+                self.refused(dpmf.StateError, "whose state file is lost", noise.load_state_dict, held)
+            self.refused(dpmf.ArgumentError, "belongs to another state file", noise.load, self.folder / "checkpoint")
+            noise.load_state_dict(beginning)  # before the first row there is nothing to lose
+            self.assertEqual(noise.step, 0)
 
     def test_counting_twice_with_a_key(self):
         """The same with running sums: before, the second Counter gave the same noise over other numbers. Now it continues

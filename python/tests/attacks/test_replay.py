@@ -4,6 +4,7 @@
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -106,6 +107,10 @@ def kills(case, count, seed):
     broken.mkdir()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, str(HERE / "runs.py")]
+    sized = runs.make(case.folder / "sizes")[1].noise
+    with sized.mechanism.noise(sized.dim, 1.0, whole / "run.key", state=whole / "run.state", state_now=True):
+        pass  # a state file before its first row: its copy has the same noise
+    shutil.copy(whole / "run.state", broken / "run.state")
     subprocess.run(command + [str(whole)], check=True, env=environment, stdout=subprocess.DEVNULL)
     (broken / "run.key").write_bytes((whole / "run.key").read_bytes())
     (broken / "run.key").chmod(0o600)
