@@ -213,16 +213,53 @@ static dpmf_status sigma_of(account_request *r, double epsilon, double delta, dp
     return DPMF_OK;
 }
 
-dpmf_status dpmf_calibrate_sigma(double epsilon, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
+static dpmf_status search_sigma(double epsilon, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
     account_request r;
     dpmf_status status = DPMF_OK;
-    TRY(account_check_epsilon(epsilon));
-    TRY(account_check_delta(delta));
     TRY(account_open(options, &r));
     TRY_DONE(r.simulated ? account_sampled_sigma(&r, epsilon, delta, out) : sigma_of(&r, epsilon, delta, out));
 done:
     account_close(&r);
     return status;
+}
+
+/*
+ * The search asks for delta at epsilon. A reader of the answer asks for epsilon at delta, which is computed on another grid, with
+ * other samples or with another rounding, and may be a little more than the epsilon of the search. So that question is asked
+ * here too, and sigma rises until its answer is at most epsilon. More noise never needs a larger epsilon, so that what was proven
+ * for less noise still holds. A test that is a part of the mechanism is not asked again: its samples are for one question.
+ */
+static dpmf_status look_back(double epsilon, double delta, const dpmf_account_options *options, dpmf_privacy *found) {
+    enum { LOOKS_BACK = 60 };
+    double least = 0x1p-52; /* of the next step, relative */
+    for (int i = 0; i < LOOKS_BACK; i++, least *= 2) {
+        dpmf_privacy back;
+        TRY(dpmf_account_epsilon(found->sigma, delta, options, &back));
+        if (back.epsilon <= epsilon) {
+            const dpmf_privacy before = *found;
+            *found = back;
+            found->epsilon = epsilon;
+            found->kind = before.kind;
+            found->method = before.method;
+            found->confidence = before.confidence;
+            found->slack_met = before.slack_met;
+            return DPMF_OK;
+        }
+        const double excess = epsilon > 0 ? 1.05 * log(back.epsilon / epsilon) : 0;
+        found->sigma *= 1 + fmax(fmin(excess, 0.1), least);
+    }
+    return base_fail(DPMF_ERROR_NUMERICAL, "epsilon %g, delta %g: the account of each sigma up to %g finds more",
+                     epsilon, delta, found->sigma);
+}
+
+dpmf_status dpmf_calibrate_sigma(double epsilon, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
+    dpmf_privacy found = {0};
+    TRY(account_check_epsilon(epsilon));
+    TRY(account_check_delta(delta));
+    TRY(search_sigma(epsilon, delta, options, &found));
+    if (options == NULL || !options->unconditional) TRY(look_back(epsilon, delta, options, &found));
+    *out = found;
+    return DPMF_OK;
 }
 
 static dpmf_status open_budget(double sigma, double epsilon, double delta, const dpmf_account_options *options,

@@ -164,6 +164,46 @@ static void test_delta_falls_with_epsilon(void **state) {
         check_allocation_falls(bins, 2, 24, 0.25);
 }
 
+/* One of five at little noise: sigma was that without any sampling, 15 % more than is needed, though epsilon from sigma was not. */
+static void test_few_steps_at_little_noise_are_amplified(void **state) {
+    static const double cases[][3] = {{5, 8, 1e-3}, {5, 12, 1e-6}, {8, 10, 1e-4}}; /* steps, epsilon, delta */
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dpmf_account_options o = dpmf_account_options_defaults();
+        dpmf_privacy p;
+        o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, (int64_t)cases[i][0], 1, 0, 0};
+        check_ok(dpmf_calibrate_sigma(cases[i][1], cases[i][2], &o, &p));
+        const double whole = 1 / account_gaussian_mu(cases[i][1], log(cases[i][2]));
+        if (!(p.sigma < 0.95 * whole))
+            fail_msg("1 of %g, epsilon %g, delta %g: sigma %.6g, without sampling %.6g", cases[i][0], cases[i][1],
+                     cases[i][2], p.sigma, whole);
+    }
+}
+
+/*
+ * Where adding a unit pays next to nothing, where the cut is far above what pays, and where noise is large: the bounds rose there to
+ * the account without sampling, tens of orders of magnitude above the answer at a smaller epsilon.
+ */
+static void test_delta_falls_far_in_the_tail(void **state) {
+    static const struct {
+        double sigma;
+        int64_t bins;
+        double epsilon; /* from here on */
+    } settings[] = {{2, 2, 6.4}, {2, 2, 7.36}, {3, 2, 6.24}, {5, 2, 3.52}, {5, 3, 3.52}, {3, 7, 5.28}, {3, 10, 4.88}};
+    (void)state;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        double before = 0;
+        for (int step = 0; step < 3; step++) {
+            const double epsilon = settings[i].epsilon + 0.08 * step;
+            const double at = allocation_log_delta(settings[i].sigma, settings[i].bins, epsilon);
+            if (!(at < before))
+                fail_msg("sigma %g, 1 of %lld, epsilon %g: ln delta rises from %.9g to %.9g", settings[i].sigma,
+                         (long long)settings[i].bins, epsilon, before, at);
+            before = at;
+        }
+    }
+}
+
 static void test_the_questions_turn_round(void **state) {
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy p, back, bins;
@@ -214,6 +254,8 @@ int main(void) {
         cmocka_unit_test(test_epochs_of_many_steps_at_little_noise),
         cmocka_unit_test(test_picks_and_epochs_compose),
         cmocka_unit_test(test_delta_falls_with_epsilon),
+        cmocka_unit_test(test_few_steps_at_little_noise_are_amplified),
+        cmocka_unit_test(test_delta_falls_far_in_the_tail),
         cmocka_unit_test(test_the_questions_turn_round),
         cmocka_unit_test(test_bad_allocations_are_refused),
     };

@@ -237,6 +237,43 @@ static void test_a_calibrated_sigma_is_certified(void **state) {
     }
 }
 
+/*
+ * A file says epsilon = 2; the person who is handed it asks for its account and reads 2.0002, or that the file is refused. What a
+ * calibration writes is what an account of the result finds, or more.
+ */
+static void test_a_file_claims_what_its_account_finds(void **state) {
+    static const char *const samplings[] = {"none",          "block-cyclic:0.05,4", "balls-in-bins:5",
+                                            "min-sep:0.1,4", "min-sep:0.2,6",       "balls-in-bins:10"};
+    static const double epsilons[] = {0.5, 2, 8}, deltas[] = {1e-3, 1e-9};
+    (void)state;
+    for (int i = 0; i < 6 * 3 * 2; i++) {
+        const int64_t bands = i / 6 % 2 == 0 ? 4 : 1;
+        const double epsilon = epsilons[i / 6 % 3], delta = deltas[i / 18];
+        dpmf_workload *workload = NULL;
+        dpmf_strategy *strategy = banded_root(20, bands);
+        dpmf_mechanism *plain = NULL, *made = NULL;
+        dpmf_sampling sampling;
+        dpmf_privacy found;
+        OK(dpmf_workload_parse("prefix", 20, &workload));
+        OK(dpmf_sampling_parse(samplings[i % 6], &sampling));
+        OK(dpmf_mechanism_create(workload, NULL, strategy, NULL, &plain));
+        OK(dpmf_mechanism_calibrate(plain, epsilon, delta, &sampling, NULL, &made, NULL));
+        const dpmf_account_options o = dpmf_mechanism_account_options(made);
+        OK(dpmf_account_epsilon(dpmf_mechanism_get(made).sigma, delta, &o, &found));
+        if (!(found.epsilon <= dpmf_mechanism_get(made).epsilon))
+            fail_msg("%s, %lld bands, epsilon %g, delta %g: the account finds %.17g", samplings[i % 6],
+                     (long long)bands, epsilon, delta, found.epsilon);
+        if (!(found.epsilon >= 0.99 * epsilon))
+            fail_msg("%s, %lld bands, epsilon %g, delta %g: the account finds only %.17g: too much noise",
+                     samplings[i % 6], (long long)bands, epsilon, delta, found.epsilon);
+        OK(dpmf_mechanism_confirm(made, NULL, &found));
+        dpmf_mechanism_free(plain);
+        dpmf_mechanism_free(made);
+        dpmf_strategy_free(strategy);
+        dpmf_workload_free(workload);
+    }
+}
+
 static void test_every_engine_calibrates(void **state) {
     (void)state;
     double sigma[4];
@@ -385,6 +422,7 @@ int main(void) {
         cmocka_unit_test(test_calibration_without_sampling_is_exact),
         cmocka_unit_test(test_replace_one_at_probability_1_is_twice_the_gaussian),
         cmocka_unit_test(test_a_calibrated_sigma_is_certified),
+        cmocka_unit_test(test_a_file_claims_what_its_account_finds),
         cmocka_unit_test(test_every_engine_calibrates),
         cmocka_unit_test(test_budgets_of_steps_and_probability_are_the_largest),
         cmocka_unit_test(test_queries_out_of_range_are_refused),

@@ -93,8 +93,9 @@ static dpmf_status is_proven(const account_question *q, double fineness, double 
 }
 
 /* With few bins at more noise one grid is nearer, and not long (account/allocation/measure.c). */
+enum { MANY = 64 };
 static int is_wide(const account_question *q) {
-    return q->bins >= 64 || q->sigma < 0.7;
+    return q->bins >= MANY || q->sigma < 0.7;
 }
 
 static double log_larger(const allocation_scales *scales, double epsilon) {
@@ -144,26 +145,31 @@ static dpmf_status single_epsilon(const account_question *q, double *epsilon, in
     return DPMF_OK;
 }
 
-/* Answers for one pick, once, in both directions; *guess, of ln delta, is where the cuts are made. */
+/*
+ * Answers for one pick, once, in both directions. `guess`, of ln delta, is where the cuts are made: the Gaussian value minus twice
+ * the gain from sampling, then lower as long as the answer is. S is at least U_1, so that delta is at least E[(U_1 - t
+ * a)_+]/t, the Gaussian value at epsilon + ln t over t: cuts for less than that only make the grid coarser. Every round is a
+ * bound, and the least is the answer.
+ */
 static dpmf_status single_log_delta(const account_question *q, double *log_delta, int *met) {
     enum { ROUNDS = 4 }; /* until what the cuts may cost is little */
-    const double epsilon = q->given;
-    /* A guess of ln delta for the cuts: the Gaussian value minus twice the gain from sampling. */
-    double guess = fmax(account_gaussian_log_delta(1 / q->sigma, epsilon) - 2 * log((double)q->bins), -600);
+    const double epsilon = q->given, log_bins = log((double)q->bins);
+    const double least = fmax(account_gaussian_log_delta(1 / q->sigma, epsilon + log_bins) - log_bins, -600);
+    double guess = fmax(account_gaussian_log_delta(1 / q->sigma, epsilon) - 2 * log_bins, least);
     allocation_scales scales = {0};
-    double found[2], larger = -INFINITY;
-    for (int i = 0; i < ROUNDS; i++, guess = fmax(2 * guess, -600)) {
+    double found[2], larger = INFINITY;
+    for (int i = 0; i < ROUNDS; i++, guess = fmax(2 * guess, least)) {
         if (is_wide(q))
             TRY(allocation_scales_create(q->sigma, q->bins, LEAST * exp(guess), SCALES_FINENESS, q->run, &scales));
-        if (scales.count > 0) {
-            larger = log_larger(&scales, epsilon);
-        } else {
+        const int made = scales.count > 0;
+        if (made) larger = fmin(larger, log_larger(&scales, epsilon));
+        allocation_scales_free(&scales);
+        if (!made || (q->bins < MANY && larger > guess + 1)) { /* of few bins the scales can end far above the curves */
             for (int add = 0; add < 2; add++)
                 TRY(log_value(q, add, 0, 0.5 * first_fineness(q->sigma), guess, epsilon, &found[add]));
-            larger = fmax(found[0], found[1]);
+            larger = fmin(larger, fmax(found[0], found[1]));
         }
-        allocation_scales_free(&scales);
-        if (larger > guess - 2 || guess <= -600) break;
+        if (larger > guess - 2 || guess <= least) break;
     }
     *met = 1;
     /* A coarse result only guides a search, which does not use `met`. */

@@ -20,7 +20,8 @@
  * this is a small part of the delta in question; from below it is left out.
  *
  * Add: the payoff vanishes for S > t/a, so that no U above t/a matters, and none above a c for which t P[U > c], which is added,
- * is small.
+ * is small. The mean S/t is not below the geometric mean of the U, which is log-normal: far in the tail, where the cells of a grid
+ * are too wide for a density that steep, P[geometric mean < 1/a] = Phi(sqrt(t) (1/(2 sigma) - sigma epsilon)) is the smaller bound.
  *
  * Tilts: the none-big sum at the order where its mean is t a, that of one big where the product of its weight and the closed
  * form is largest; they matter for accuracy alone.
@@ -30,6 +31,7 @@
 #include "base/memory.h"
 #include "base/special.h"
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 
 static const double SMALL = 1e-4; /* the part of delta that a cut may cost */
@@ -142,6 +144,21 @@ static dpmf_status none_big_all(const allocation_sum *s, int64_t count, const do
 }
 
 /*
+ * The same mean where S is above the window, at most e^up_log sup f(s) e^(-up_rate s): f, the mean over U, rises with s, and so is
+ * at most that of its upper end in each of the pieces up to T. From there on it is at most E[U; U > c] + s P[U > c].
+ */
+static double one_big_above(const allocation_law *law, const allocation_sum *s, double T) {
+    enum { PIECES = 256 };
+    const double top = s->step * (double)(s->first + s->length), end = fmax(T, top), rate = s->up_rate;
+    double most = exp(s->up_log - rate * end) * (law->big_mean + fmax(end, 1 / rate) * law->big);
+    for (int i = 0; i < PIECES && end > top; i++) {
+        const double from = top + (end - top) * i / PIECES, to = top + (end - top) * (i + 1) / PIECES;
+        most = fmax(most, exp(s->up_log - rate * from) * allocation_call(law, T - to));
+    }
+    return most * (1 + 1e-12);
+}
+
+/*
  * E[(U + S - T)_+; U > c, no other is big], weights[k] the masses of the sum and below[k] their sums up to k: from the top down
  * until all that is left, with the call of its upper end, which grows with s, is nothing.
  */
@@ -158,8 +175,8 @@ static double one_big(const allocation_law *law, const allocation_sum *s, const 
         sum += weights[k] * call;
     }
     /* What beside one that is big lies outside the window. */
-    const double low = s->step * (double)s->first, top = s->step * (double)(s->first + s->length);
-    double outside = exp(s->up_log - s->up_rate * top) * (law->big_mean + fmax(top, 1 / s->up_rate) * law->big);
+    const double low = s->step * (double)s->first;
+    double outside = one_big_above(law, s, T);
     if (s->first > 0) outside += exp(s->down_log - fmin(s->down_rate, 0) * low) * allocation_call(law, T - low);
     return sum * (1 + 1e-12) + outside;
 }
@@ -199,8 +216,10 @@ static dpmf_status remove_some(const allocation_scheme *s, const allocation_law 
     double order = 0, *weights = NULL, targets[TOGETHER], others[TOGETHER] = {0};
     dpmf_status status = DPMF_OK;
     assert(count <= TOGETHER);
+    /* far in the tail, at u, the density falls as e^(-order u) does at order = sigma^2 ln(u)/u */
+    const double steepest = (60 + 2 * law->sigma * law->sigma * log(law->cut)) / law->cut;
     TRY_DONE(
-        allocation_order(law, fmin(middle - law->offset, 0.9 * law->cut), 1e-3 / t / law->cut, 60 / law->cut, &order));
+        allocation_order(law, fmin(middle - law->offset, 0.9 * law->cut), 1e-3 / t / law->cut, steepest, &order));
     const double lowest = t * (exp(epsilons[0]) - law->offset);
     const double log_most = t * allocation_log_moment(law, order) - order * lowest;
     const double most = exp(fmin(log_most, 600)) / (2.718 * order * t); /* (s - T)_+ <= e^(r (s - T)) / (e r) */
@@ -274,6 +293,11 @@ static dpmf_status put_all(const allocation_law *law, const allocation_sum *s, i
     return DPMF_OK;
 }
 
+static double put_of_geometric_mean(const allocation_scheme *s, double epsilon) {
+    const double z = sqrt((double)s->bins) * (0.5 / s->sigma - s->sigma * epsilon);
+    return fmax(base_normal_cdf(z) * (1 + 64 * GRID_ROUNDING * (1 + z * z)), DBL_MIN);
+}
+
 static dpmf_status add_some(const allocation_scheme *s, int64_t count, const double *epsilons, const dpmf_run *run,
                             double *out) {
     const double t = (double)s->bins, middle = exp(-epsilons[count / 2]);
@@ -286,8 +310,9 @@ static dpmf_status add_some(const allocation_scheme *s, int64_t count, const dou
     TRY_DONE(allocation_order(&law, fmax(mean, 1e-3 * law.step), -400 / law.step, -1e-9 / law.cut, &order));
     TRY_DONE(allocation_sum_create(&law, s->bins, order, t * exp(-epsilons[0]), run, &sum));
     if (!s->lower) TRY_DONE(put_all(&law, &sum, count, epsilons, out));
-    for (int64_t i = 0; i < count && s->lower; i++)
-        out[i] = put_lower(&law, &sum, exp(epsilons[i]));
+    for (int64_t i = 0; i < count; i++)
+        out[i] = s->lower ? put_lower(&law, &sum, exp(epsilons[i]))
+                          : fmin(out[i], put_of_geometric_mean(s, epsilons[i]));
 done:
     allocation_sum_free(&sum);
     allocation_law_free(&law);

@@ -173,10 +173,16 @@ typedef struct coarse {
     double mass[COARSE + 2], place[COARSE + 2];
 } coarse;
 
-/* Finer near the first cell that weighs anything, where most of the mass is: groups that grow with the distance. */
+/*
+ * Finer near the first cell that weighs anything beside the heaviest, where most of the mass is: groups that grow with the
+ * distance. Far in a tail, where adding a unit pays at large epsilon, all the masses are small, and the law is as good.
+ */
 static void make_coarse(const allocation_law *law, coarse *c) {
     int64_t start = 0;
-    while (start + 1 < law->count && !(law->mass[start] > 1e-40))
+    double heaviest = 0;
+    for (int64_t i = 0; i < law->count; i++)
+        heaviest = fmax(heaviest, law->mass[i]);
+    while (start + 1 < law->count && !(law->mass[start] > 1e-40 * heaviest))
         start++;
     const double ratio = pow((double)(law->count - start) + 1, 1.0 / (0.5 * COARSE));
     c->count = 0;
@@ -318,7 +324,9 @@ dpmf_status allocation_sum_create(const allocation_law *law, int64_t copies, dou
     s.first = (int64_t)fmax(floor(w.low / s.step) - 1, 0);
     double end = w.high / s.step;
     if (reach / s.step < REACH_MAX) end = fmax(end, reach / s.step);
-    const double wanted = fmin(end, m * (double)law->count) - (double)s.first + 2;
+    const double all = m * (double)(law->count - 1) + 1; /* places that the sum can have at all */
+    if (all < REACH_MAX) end = all;
+    const double wanted = fmin(end, all) - (double)s.first + 2;
     while ((double)s.length < wanted && s.length < LENGTH_MAX)
         s.length *= 2;
     s.up_rate = w.up_rate;
@@ -327,6 +335,7 @@ dpmf_status allocation_sum_create(const allocation_law *law, int64_t copies, dou
     s.down_log = m * allocation_log_moment(law, s.down_rate);
     s.up_log += 1e-15 * fabs(s.up_log);
     s.down_log += 1e-15 * fabs(s.down_log);
+    if ((double)(s.first + s.length) >= all) s.up_log = -INFINITY; /* nothing is above the window */
     TRY_DONE(base_alloc_doubles(s.length, "the law of a sum", &s.number));
     TRY_DONE(fill_numbers(law, &s, run));
     const double low = s.step * (double)s.first, high = s.step * (double)(s.first + s.length);
