@@ -242,12 +242,15 @@ static dpmf_status name_of(const uint8_t *key, const char *label, const char *re
 
 static dpmf_status name_run(const uint8_t *key, const char *digest, const dpmf_ledger_options *o, entry *e) {
     static const uint8_t none[DPMF_SALT_SIZE];
-    char hash[65], both[2 * 65];
+    char hash[65], name[65], both[2 * 65];
+    const base_part whole = {digest, strlen(digest)};
     const int salted = o->salt != NULL && memcmp(o->salt, none, sizeof none) != 0;
     const base_part parts[2] = {{o->binding == NULL ? "" : o->binding, o->binding == NULL ? 0 : strlen(o->binding)},
                                 {o->salt, DPMF_SALT_SIZE}};
     TRY(base_sha256(1 + salted, parts, hash));
-    snprintf(both, sizeof both, "%s%s", digest, hash);
+    snprintf(name, sizeof name, "%s", digest);
+    if (whole.size >= sizeof name) TRY(base_sha256(1, &whole, name)); /* a caller's name may be of any length */
+    snprintf(both, sizeof both, "%s%s", name, hash);
     TRY(name_of(key, "ledger run", both, e->run));
     return name_of(key, "ledger key", "", e->key);
 }
@@ -363,6 +366,10 @@ static dpmf_status enter(const char *path, entry *added, const dpmf_ledger_optio
     if (ledger == NULL) TRY_DONE(dpmf_ledger_create(added->how.adjacency, &ledger));
     TRY_DONE(settle_budget(o, ledger, &r.budget_epsilon, &r.budget_delta));
     TRY_DONE(look_up(root, dpmf_ledger_get(ledger).adjacency, added, &there));
+    if (!there && dpmf_ledger_get(ledger).entries >= ENTRIES_MAX) { /* one more could not be read again */
+        status = base_fail(DPMF_ERROR_ARGUMENT, "a ledger has at most %d entries; this one is full", ENTRIES_MAX);
+        goto done;
+    }
     if (!there) TRY_DONE(dpmf_ledger_add_sampled(ledger, added->sigma, &added->how, added->times));
     TRY_DONE(check_budget(ledger, o, &r));
     if (!there) { /* the new file, complete and synced, takes the place of the old one */

@@ -257,7 +257,7 @@ static void test_a_file_claims_what_its_account_finds(void **state) {
         OK(dpmf_workload_parse("prefix", 20, &workload));
         OK(dpmf_sampling_parse(samplings[i % 6], &sampling));
         OK(dpmf_mechanism_create(workload, NULL, strategy, NULL, &plain));
-        OK(dpmf_mechanism_calibrate(plain, epsilon, delta, &sampling, NULL, &made, NULL));
+        OK(dpmf_mechanism_calibrate(plain, epsilon, delta, &sampling, NULL, NULL, &made, NULL));
         const dpmf_account_options o = dpmf_mechanism_account_options(made);
         OK(dpmf_account_epsilon(dpmf_mechanism_get(made).sigma, delta, &o, &found));
         if (!(found.epsilon <= dpmf_mechanism_get(made).epsilon))
