@@ -286,6 +286,13 @@ dpmf_status account_search(const account_question *q, double *log_delta) {
     return DPMF_OK;
 }
 
+double account_read_delta(account_answer *found) {
+    const double delta = fmin(1, exp(found->value));
+    if (delta > 0 || found->value == -INFINITY) return delta;
+    found->kind = DPMF_UPPER_BOUND; /* below every double: 0 would be a guarantee that does not hold */
+    return DBL_TRUE_MIN;
+}
+
 static dpmf_status answer_at(double sigma, int of_epsilon, double given, const dpmf_account_options *options,
                              dpmf_privacy *out) {
     account_request r;
@@ -303,12 +310,7 @@ static dpmf_status answer_at(double sigma, int of_epsilon, double given, const d
         r.question.given = of_epsilon ? log(given) : given;
         r.question.sigma = sigma * r.options.sigma_unit;
         TRY_DONE(account_answer_question(&r.question, &found));
-        double delta = of_epsilon ? given : fmin(1, exp(found.value));
-        if (!(delta > 0) &&
-            found.value > -INFINITY) { /* below every double: 0 would be a guarantee that does not hold */
-            delta = DBL_TRUE_MIN;
-            found.kind = DPMF_UPPER_BOUND;
-        }
+        const double delta = of_epsilon ? given : account_read_delta(&found);
         answer = account_privacy(&r, sigma, of_epsilon ? found.value : given, delta);
         answer.kind = found.kind;
         answer.method = found.method;

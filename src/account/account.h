@@ -55,6 +55,9 @@ typedef struct account_answer {
     int met; /* was the slack reached, by the method's own estimate of its error? */
 } account_answer;
 
+/* The delta of an answer ln delta; one below every double is the smallest of them, an upper bound. */
+double account_read_delta(account_answer *found);
+
 /* account/pair.c: the trivial upper bound and the trivial lower bound of an answer. */
 double account_worst(const account_question *q);
 double account_least(const account_question *q);

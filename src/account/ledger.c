@@ -303,13 +303,14 @@ static dpmf_status answer(const dpmf_ledger *ledger, int of_epsilon, double give
     q.given = given;
     q.run = run;
     TRY(is_plain(ledger) ? account_answer_question(&q, &found) : answer_list(ledger, &q, &found));
+    const double delta = of_epsilon ? 0 : account_read_delta(&found);
     *out = (dpmf_privacy){.kind = found.kind,
                           .method = found.method,
                           .slack_met = found.met,
                           .compositions = 1,
                           .probability = 1,
                           .epsilon = of_epsilon ? found.value : given,
-                          .delta = of_epsilon ? 0 : fmin(1, exp(found.value))};
+                          .delta = delta};
     if (ledger->count > 0) return DPMF_OK;
     out->total_mu = sqrt(ledger->gaussian);
     out->total_rho = 0.5 * ledger->gaussian;

@@ -287,7 +287,7 @@ static dpmf_status delta_at(const account_request *r, double sigma, double epsil
         const account_question q = bounding(r, 0, epsilon);
         account_answer found;
         TRY(account_correlated(&s, &q, &found));
-        *out = account_privacy(r, sigma, epsilon, fmin(exp(found.value), 1));
+        *out = account_privacy(r, sigma, epsilon, account_read_delta(&found));
         out->method = METHOD_BOUNDED;
         out->slack_met = found.met;
         return DPMF_OK;

@@ -97,15 +97,35 @@ static double largest_error(error_lookup *errors, int64_t steps) {
 /*
  * Plain noise is a double of 53 bits, but it is added to numbers on the grid in 128 bits: if it were so large that its last
  * bit is above a step of the grid, the digits below would be those of the data. Up to a standard deviation of 2^50 steps
- * that needs more than eight deviations. A row of noise is the difference of two running sums: if those are small, so is it.
+ * that needs more than eight deviations. A row x of noise follows from the noise o of the answers by R x = Q o, so that a
+ * bound for every o bounds every x; the standard deviation itself needs a matrix, and is computed only where the bound is
+ * too large.
  */
+static dpmf_status bound_rows(const dpmf_counter *c, double *out) {
+    const double answers = largest_error(c->error, c->steps);
+    double row = 0, q[3] = {0}, r[2] = {1, 0};
+    *out = 0;
+    for (int64_t t = 0; t < c->steps; t++) {
+        double sum = 0;
+        TRY(dpmf_workload_inverse_row(c->workload, t, q, r));
+        for (int j = 0; j <= c->q_bands; j++)
+            sum += fabs(q[j]) * answers;
+        row = (sum + (c->r_bands > 0 ? fabs(r[1]) * row : 0)) / fabs(r[0]);
+        *out = fmax(*out, row);
+        if (dpmf_workload_get(c->workload).is_toeplitz && c->r_bands == 0 && t >= c->q_bands) break; /* the rest is equal */
+    }
+    return DPMF_OK;
+}
+
 static dpmf_status check_bits(dpmf_counter *c, const dpmf_mechanism *mechanism, const dpmf_run *run) {
     const double scale = dpmf_noise_get(c->noise).release.scale, most = ldexp(0x1p50, -c->places);
     dpmf_status status = DPMF_OK;
     dpmf_workload *rows = NULL;
     error_lookup *of_rows = NULL;
     if (dpmf_noise_get(c->noise).grid > 0) return DPMF_OK; /* exact: whole numbers of steps */
-    if (c->total != NULL && 2 * largest_error(c->error, c->steps) * scale <= most) return DPMF_OK;
+    double bound = 0;
+    TRY(bound_rows(c, &bound));
+    if (bound * scale <= most) return DPMF_OK;
     TRY_DONE(dpmf_workload_parse("window:1", c->steps, &rows));
     TRY_DONE(error_lookup_create(rows, mechanism->strategy, run, &of_rows));
     const double found = largest_error(of_rows, c->steps) * scale;
@@ -274,7 +294,7 @@ dpmf_status dpmf_counter_input(dpmf_counter *c, dpmf_input input, const void *by
         return c->input_wanted > 0 && c->input_size == c->input_wanted ? check_digest(c) : DPMF_OK;
     case DPMF_INPUT_RESTART:
         TRY(begin_hash(c));
-        c->recorded = c->input_wanted;
+        if (c->input_wanted > 0) c->recorded = c->input_wanted; /* else a restart before this one has it */
         c->input_wanted = 0;
         return hash_bytes(c, bytes, size);
     }

@@ -146,11 +146,11 @@ static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const
                 size += fabs(a->matrix[t * a->steps + j]) * u[j];
         }
         double sure = fmax(0, fabs(y[t]) - 8 * (double)a->steps * 0x1p-53 * size);
-        u[t] = weights == NULL ? sure : sqrt(weights[t]) * sure;
-        largest = fmax(largest, u[t]);
+        y[t] = weights == NULL ? sure : sqrt(weights[t]) * sure; /* u is still read */
+        largest = fmax(largest, y[t]);
     }
     out->max_loss = largest;
-    out->rms_loss = base_norm(n, u) / sqrt((double)n);
+    out->rms_loss = base_norm(n, y) / sqrt((double)n);
 done:
     base_free(u);
     base_free(y);

@@ -53,6 +53,8 @@ static void test_gaussian_runs_add_up(void **state) {
     assert_int_equal(p.kind, DPMF_EXACT);
     check_near(p.epsilon, account_gaussian_epsilon(1, log(1e-6)), 1e-12);
     check_near(p.total_mu, 1, 1e-15);
+    check_ok(dpmf_ledger_delta(ledger, 1e4, NULL, &p)); /* below every double, but not 0 */
+    assert_true(p.delta > 0 && p.kind == DPMF_UPPER_BOUND);
     dpmf_ledger_free(ledger);
 }
 

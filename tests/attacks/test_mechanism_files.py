@@ -55,6 +55,21 @@ class Pairs(Case):
         self.refused(1, *self.make(12), says=["too ill-conditioned for double precision"])
         self.assertFalse(os.path.exists(self.path("m.dpmf")))
 
+    def test_what_is_written_is_read_again(self):
+        """Transforms prove less for long series of slow momentum: files of that kind were written and then refused by every other verb."""
+        self.ok("evaluate", "--steps", 100000, "--family", "toeplitz", "--workload", "momentum:0.9999", "--bound", "none", "-o",
+                self.path("m.dpmf"))
+        self.ok("inspect", self.path("m.dpmf"))
+
+    def test_a_counter_of_many_steps_needs_no_matrix(self):
+        """Counting with momentum and plain noise looked at the deviation of every row through a matrix of steps x steps: 60 000 steps
+        were refused for want of 27 GiB."""
+        self.ok("evaluate", "--steps", 60000, "--family", "bsr", "--bands", 100, "--workload", "momentum:0.9", "--bound", "none",
+                "--epsilon", 1, "--delta", 1e-6, "-o", self.path("m.dpmf"))
+        with open(self.write("rows", "1\n2\n")) as rows:
+            code, out, err = run("count", self.path("m.dpmf"), "--release", "plain", "--testing-seed", 1, stdin=rows)
+        self.assertEqual((code, len(out.splitlines())), (0, 2), err)
+
 
 if __name__ == "__main__":
     unittest.main()
