@@ -212,7 +212,7 @@ def more():
         ("a key of zeros", "no secret", lambda: m.noise(4, 1.0, bytes(32))),
         ("noise without sigma", "no sigma", lambda: dpmf.evaluate("identity", 5).noise(4, 1.0, KEY)),
         ("sums without sigma", "no sigma", lambda: dpmf.Counter(dpmf.evaluate("identity", 5), 1.0, key=KEY)),
-        ("huge bins", "1e9", lambda: a(sigma=1.0, delta=1e-5, sampling="balls-in-bins:9007199254740992")),
+        ("huge bins", "1e9", lambda: dpmf.account(sigma=1.0, delta=1e-5, sampling="balls-in-bins:9007199254740992")),
         ("a design whose workload has other steps", "steps = 10", lambda: dpmf.design(10, 1, 1.0, 1e-5, workload=m.workload)),
         ("a design of no families", "families", lambda: dpmf.design(10, 1, 1.0, 1e-5, families=[])),
         ("a design that is federated in words", "federated", lambda: dpmf.design(10, 1, 1.0, 1e-5, federated="x")),

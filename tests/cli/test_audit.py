@@ -62,11 +62,11 @@ class Audit(Case):
         self.ok("audit", path)
         self.assertEqual(set(os.listdir(self.directory.name)), before)
 
-    def test_what_has_no_claim_needs_a_delta_and_a_sigma(self):
+    def test_what_has_no_claim_and_no_sigma_is_refused(self):
         path = self.path("m")
         self.ok("evaluate", "--steps", 8, "--family", "identity", "-o", path)
-        self.refused(2, "audit", path, says="--delta is required")
-        self.refused(2, "audit", path, "--delta", 1e-5, says="no sigma")
+        self.refused(1, "audit", path, says="no sigma")
+        self.refused(1, "audit", path, "--delta", 1e-5, says="no sigma")
         self.refused(2, "audit", path, "--canaries", 5, says="--canaries")
 
 
