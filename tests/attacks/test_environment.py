@@ -10,7 +10,6 @@ import resource
 import signal
 import stat
 import subprocess
-import time
 import unittest
 
 from common import DPMF, Case
@@ -59,26 +58,30 @@ class Environment(Case):
         ]
 
     def test_a_kill_leaves_no_file(self):
-        """kill -9 in the middle of the rows left a hidden file of noise for ever. A file has no name until it is whole; where a file
-        system cannot do that, the next program that writes the same name removes what a dead one left, and nothing of a living one."""
+        """kill -9 in the middle of a mechanism file left a hidden part of it, which stayed for ever. A file has no name until it is whole;
+        what a kill leaves between its two names, or on a file system where names come first, the next program that writes the same file
+        removes, and nothing of a living program."""
         place = self.path("killed")
         os.mkdir(place)
-        command = [DPMF, "noise", self.mechanism, "--dim", "20000000", "--rows", "0:8", "--testing-seed", "1", "-o",
-                   os.path.join(place, "rows")]
-        for wait in (0.05, 0.3):
-            child = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-            time.sleep(wait)
-            ended = child.poll()
+        command = [DPMF, "evaluate", "--family", "toeplitz", "--steps", "1000000", "--bound", "none", "-o", os.path.join(place, "m")]
+        for _ in range(3):
+            child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while child.poll() is None and not os.listdir(place):
+                pass
             child.kill()
             child.wait()
-            self.assertIsNone(ended)
-            self.assertEqual(os.listdir(place), [])
-        self.write("killed/.rows.dpmf-00ff.tmp", b"of a dead program")
-        with open(os.path.join(place, ".rows.dpmf-11ff.tmp"), "wb") as alive:
+            self.assertTrue(os.listdir(place))
+            command[command.index("1000000")] = "8"
+            self.assertEqual(subprocess.run(command, stdout=subprocess.DEVNULL).returncode, 0)
+            self.assertEqual(os.listdir(place), ["m"])
+            os.remove(os.path.join(place, "m"))
+            command[command.index("8")] = "1000000"
+        self.write("killed/.m.dpmf-00ff.tmp", b"of a dead program")
+        with open(os.path.join(place, ".m.dpmf-11ff.tmp"), "wb") as alive:
             fcntl.flock(alive, fcntl.LOCK_EX)
-            command[command.index("20000000")] = "3"
-            self.assertEqual(subprocess.run(command, stderr=subprocess.DEVNULL).returncode, 0)
-            self.assertEqual(sorted(os.listdir(place)), [".rows.dpmf-11ff.tmp", "rows"])
+            command[command.index("1000000")] = "8"
+            self.assertEqual(subprocess.run(command, stdout=subprocess.DEVNULL).returncode, 0)
+            self.assertEqual(sorted(os.listdir(place)), [".m.dpmf-11ff.tmp", "m"])
 
     def start(self, command, given, place, **options):
         """(exit code, stderr)"""

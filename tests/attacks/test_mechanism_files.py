@@ -4,6 +4,7 @@ that fits."""
 import json
 import math
 import os
+import resource
 import unittest
 
 from common import Case, File, run, table
@@ -69,6 +70,23 @@ class Pairs(Case):
         with open(self.write("rows", "1\n2\n")) as rows:
             code, out, err = run("count", self.path("m.dpmf"), "--release", "plain", "--testing-seed", 1, stdin=rows)
         self.assertEqual((code, len(out.splitlines())), (0, 2), err)
+
+
+class Sizes(Case):
+    def test_a_small_file_that_stands_for_a_large_one(self):
+        """A file of a kilobyte with 10^8 steps made its reader fill 8 bytes and more per step: 0.8 GB for identity, 1.5 GB for the
+        workload's own matrix, up to all memory for windows. Now `inspect` stays below 300 MB for any number of steps, or refuses."""
+        for family, workload, code in (("identity", "prefix", 0), ("workload", "prefix", 0), ("workload", "momentum:0.9", 0),
+                                       ("identity", "window:4", 1)):
+            self.ok("evaluate", "--family", family, "--workload", workload, "--steps", 64, "--bound", "none", "-o", self.path("m"))
+            with open(self.path("m"), "rb") as file:
+                forged = File(file.read())
+            forged.root.update(steps=10 ** 8, response=None, rms_loss=1.5, max_loss=1.5, total_squared_loss=1.5)
+            path = self.write("large", forged.bytes())
+            done = run("inspect", path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20)))
+            self.assertEqual(done[0], code, (family, workload, done))
+            if code:
+                self.assertIn("up to 4096 steps", done[2])
 
 
 if __name__ == "__main__":
