@@ -12,7 +12,6 @@
 #include "base/memory.h"
 #include "strategy/strategy.h"
 
-#include <float.h>
 #include <math.h>
 
 dpmf_account_options dpmf_account_options_defaults(void) {
@@ -285,13 +284,6 @@ dpmf_status account_search(const account_question *q, double *log_delta) {
     TRY(account_answer_question(&coarse, &found));
     *log_delta = found.value;
     return DPMF_OK;
-}
-
-double account_read_delta(account_answer *found) {
-    const double delta = fmin(1, exp(found->value));
-    if (delta > 0 || found->value == -INFINITY) return delta;
-    found->kind = DPMF_UPPER_BOUND; /* below every double: 0 would be a guarantee that does not hold */
-    return DBL_TRUE_MIN;
 }
 
 static dpmf_status answer_at(double sigma, int of_epsilon, double given, const dpmf_account_options *options,

@@ -50,6 +50,13 @@ double complex pair_complex(double x, double y) {
 
 /* ---- what a question gives by itself ---- */
 
+double account_read_delta(account_answer *found) {
+    const double delta = fmin(1, exp(found->value));
+    if (delta > 0 || found->value == -INFINITY) return delta;
+    found->kind = DPMF_UPPER_BOUND; /* below every double: 0 would be a guarantee that does not hold */
+    return DBL_TRUE_MIN;
+}
+
 double account_worst(const account_question *q) {
     return q->of_epsilon ? INFINITY : 0;
 }

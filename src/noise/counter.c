@@ -128,7 +128,8 @@ static dpmf_status bound_rows(const dpmf_counter *c, double *out) {
             sum += fabs(q[j]) * answers;
         row = (sum + (c->r_bands > 0 ? fabs(r[1]) * row : 0)) / fabs(r[0]);
         *out = fmax(*out, row);
-        if (dpmf_workload_get(c->workload).is_toeplitz && c->r_bands == 0 && t >= c->q_bands) break; /* the rest is equal */
+        if (dpmf_workload_get(c->workload).is_toeplitz && c->r_bands == 0 && t >= c->q_bands)
+            break; /* the rest is equal */
     }
     return DPMF_OK;
 }
