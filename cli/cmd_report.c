@@ -30,7 +30,8 @@ static int report_mechanism(const arguments *given, page *p) {
 static void add_statement(const arguments *given, const released *r, text_buffer *t) {
     if (dpmf_mechanism_get(r->mechanism).epsilon > 0.0)
         text_add(t, "The %lld lines together are (%.4g, %.3g)-differentially private", (long long)r->lines,
-                 dpmf_mechanism_get(r->mechanism).epsilon, dpmf_mechanism_get(r->mechanism).delta);
+                 safe_digits(dpmf_mechanism_get(r->mechanism).epsilon, 4, 1),
+                 safe_digits(dpmf_mechanism_get(r->mechanism).delta, 3, 1));
     else
         text_add(t, "No guarantee is claimed: the mechanism is not calibrated. The %lld lines have noise",
                  (long long)r->lines);
@@ -84,8 +85,8 @@ static int add_range(const released *r, const char *text, double times, page *p)
     json_close(&p->object, '}');
     text_add(&p->plain, "<tr><th scope=\"row\">");
     html_text(&p->plain, text);
-    text_add(&p->plain, "</th><td>%.6g</td><td>%.6g</td><td>%.6g</td><td>%.6g</td></tr>\n", estimate, deviation, lower,
-             upper);
+    text_add(&p->plain, "</th><td>%.6g</td><td>%.6g</td><td>%.6g</td><td>%.6g</td></tr>\n", estimate,
+             safe_digits(deviation, 6, 1), safe_digits(lower, 6, -1), safe_digits(upper, 6, 1));
     return 0;
 }
 

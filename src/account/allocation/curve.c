@@ -218,8 +218,7 @@ static dpmf_status remove_some(const allocation_scheme *s, const allocation_law 
     assert(count <= TOGETHER);
     /* far in the tail, at u, the density falls as e^(-order u) does at order = sigma^2 ln(u)/u */
     const double steepest = (60 + 2 * law->sigma * law->sigma * log(law->cut)) / law->cut;
-    TRY_DONE(
-        allocation_order(law, fmin(middle - law->offset, 0.9 * law->cut), 1e-3 / t / law->cut, steepest, &order));
+    TRY_DONE(allocation_order(law, fmin(middle - law->offset, 0.9 * law->cut), 1e-3 / t / law->cut, steepest, &order));
     const double lowest = t * (exp(epsilons[0]) - law->offset);
     const double log_most = t * allocation_log_moment(law, order) - order * lowest;
     const double most = exp(fmin(log_most, 600)) / (2.718 * order * t); /* (s - T)_+ <= e^(r (s - T)) / (e r) */
@@ -311,8 +310,8 @@ static dpmf_status add_some(const allocation_scheme *s, int64_t count, const dou
     TRY_DONE(allocation_sum_create(&law, s->bins, order, t * exp(-epsilons[0]), run, &sum));
     if (!s->lower) TRY_DONE(put_all(&law, &sum, count, epsilons, out));
     for (int64_t i = 0; i < count; i++)
-        out[i] = s->lower ? put_lower(&law, &sum, exp(epsilons[i]))
-                          : fmin(out[i], put_of_geometric_mean(s, epsilons[i]));
+        out[i] =
+            s->lower ? put_lower(&law, &sum, exp(epsilons[i])) : fmin(out[i], put_of_geometric_mean(s, epsilons[i]));
 done:
     allocation_sum_free(&sum);
     allocation_law_free(&law);
