@@ -54,8 +54,8 @@ static void account_statement(const arguments *given, account *a) {
             "Steinke 2022), if the number is freshly drawn from this distribution, if the settings of every run are "
             "drawn at random from one list that does not depend on the data, and if only the best is released.\n"
             "One run alone: ",
-            option_text(given, OPTION_TUNING), dpmf_tuning_runs(&a->tuning), rounded_up(a->tuned.epsilon),
-            rounded_up(a->tuned.delta));
+            option_text(given, OPTION_TUNING), dpmf_tuning_runs(&a->tuning), safe_digits(a->tuned.epsilon, 6, 1),
+            safe_digits(a->tuned.delta, 6, 1));
     size_t used = before.failed || before.bytes == NULL ? 0 : before.length;
     if (used >= sizeof a->statement) used = 0;
     if (used > 0) memcpy(a->statement, before.bytes, used);
@@ -126,30 +126,27 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
         table_double(t, "one run", p->epsilon, kind);
         table_double(t, "runs", dpmf_tuning_runs(&a->tuning), "on average");
     } else if (a->recomputed > 0.0) {
-        table_double(t, "epsilon", p->epsilon, "as the file claims");
+        table_upper(t, "epsilon", p->epsilon, "as the file claims");
         table_double(t, "recomputed", a->recomputed, kind);
     } else {
-        table_double(t, "epsilon", p->epsilon, a->ask == ASK_EPSILON || a->ask == ASK_RHO ? kind : NULL);
+        table_upper(t, "epsilon", p->epsilon, a->ask == ASK_EPSILON || a->ask == ASK_RHO ? kind : NULL);
     }
-    table_double(t, "delta", p->delta, a->ask == ASK_DELTA ? kind : NULL);
-    if (p->sigma > 0.0) table_double(t, "sigma", p->sigma, a->ask == ASK_SIGMA ? kind : NULL);
-    if (p->mu > 0.0) table_double(t, "mu", p->mu, NULL);
-    if (p->rho > 0.0) table_double(t, "rho", p->rho, NULL);
+    table_upper(t, "delta", p->delta, a->ask == ASK_DELTA ? kind : NULL);
+    if (p->sigma > 0.0) table_upper(t, "sigma", p->sigma, a->ask == ASK_SIGMA ? kind : NULL);
+    if (p->mu > 0.0) table_upper(t, "mu", p->mu, NULL);
+    if (p->rho > 0.0) table_upper(t, "rho", p->rho, NULL);
     table_text(t, "method", a->tuned.delta > 0.0 ? a->tuned.method : p->method);
-    if (p->confidence > 0.0) table_double(t, "confidence", p->confidence, NULL);
+    if (p->confidence > 0.0) table_lower(t, "confidence", p->confidence, NULL);
     table_text(t, "adjacency", dpmf_adjacency_name(a->how.adjacency));
     table_text(t, "sampling", sampling);
     table_integer(t, "compositions", steps_of(a));
     if (a->how.unconditional) table_integer(t, "random seed", (int64_t)a->how.seed);
-    if (p->without_sampling > 0.0) table_double(t, "epsilon without it", p->without_sampling, "same noise and delta");
+    if (p->without_sampling > 0.0) table_upper(t, "epsilon without it", p->without_sampling, "same noise and delta");
     if (delta_too_large(p->delta, a->how.units)) table_text(t, "warning", DELTA_TOO_LARGE);
     if (!p->slack_met) table_text(t, "note", "the bound holds, but may be looser than --tolerance");
     if (option_given(given, OPTION_CURVE)) text_add(t, "\ndelta     epsilon\n");
-    for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i) {
-        char text[DIGITS_LENGTH];
-        digits_of(a->curve[i], p->kind == DPMF_UPPER_BOUND ? 1 : 0, text);
-        text_add(t, "1e-%-7d%s\n", i + 1, text);
-    }
+    for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i)
+        text_add(t, "1e-%-7d%.*g\n", i + 1, DIGITS, safe_digits(a->curve[i], DIGITS, 1));
     if (a->observed.asked) observed_table(t, &a->observed);
     add_words(t, terminal_alphabet(), "\n%s", a->statement);
     if (a->observed.asked) {

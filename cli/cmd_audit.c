@@ -48,16 +48,17 @@ static void add_figures(text_buffer *t, const arguments *given, const dpmf_audit
 
 static void print_table(text_buffer *t, const dpmf_audit_result *r) {
     text_add(t, "%s\n", verdict(r));
-    text_add(t, "  epsilon claimed       %.6g at delta = %g\n", r->epsilon_claimed, r->delta);
+    text_add(t, "  epsilon claimed       %.6g at delta = %.6g\n", safe_digits(r->epsilon_claimed, 6, 1),
+             safe_digits(r->delta, 6, 1));
     text_add(t,
              "  epsilon at least      %.6g with confidence %g\n"
              "                        (a true claim is accused by at most %g of all audits)\n",
-             r->epsilon_lower, r->confidence, 1.0 - r->confidence);
+             safe_digits(r->epsilon_lower, 6, -1), r->confidence, 1.0 - r->confidence);
     text_add(t, "    from the guesses    %.6g: %" PRId64 " of %" PRId64 " right, for any kind of noise\n",
-             r->epsilon_guesses, r->correct, r->guesses);
-    text_add(t, "    from the noise      %.6g: if the noise is normal\n", r->epsilon_gaussian);
-    text_add(t, "  sigma                 %.6g claimed, %.6g measured, at most %.6g\n", r->sigma_claimed,
-             r->sigma_measured, r->sigma_highest);
+             safe_digits(r->epsilon_guesses, 6, -1), r->correct, r->guesses);
+    text_add(t, "    from the noise      %.6g: if the noise is normal\n", safe_digits(r->epsilon_gaussian, 6, -1));
+    text_add(t, "  sigma                 %.6g claimed, %.6g measured, at most %.6g\n",
+             safe_digits(r->sigma_claimed, 6, 1), r->sigma_measured, safe_digits(r->sigma_highest, 6, 1));
     text_add(t, "  canaries              %" PRId64 ", %" PRId64 " of them in\n", r->canaries, r->included);
     text_add(t, "  TPR at FPR            %.3g of them found where %.3g of the others are accused\n", r->tpr, r->fpr);
     text_add(t, "The run, its key and its data were made for this audit and are gone.\n");

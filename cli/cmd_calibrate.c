@@ -62,13 +62,13 @@ static int print_answer(const arguments *given, const calibration *c) {
         const dpmf_evaluation held = dpmf_mechanism_get(c->made).evaluation;
         table_text(&t, "family", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).family);
         table_integer(&t, "steps", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).steps);
-        table_double(&t, "sigma", c->found.sigma, dpmf_certainty_name(c->found.kind));
-        table_double(&t, "epsilon", c->found.epsilon, NULL);
-        table_double(&t, "delta", c->found.delta, NULL);
+        table_upper(&t, "sigma", c->found.sigma, dpmf_certainty_name(c->found.kind));
+        table_upper(&t, "epsilon", c->found.epsilon, NULL);
+        table_upper(&t, "delta", c->found.delta, NULL);
         table_text(&t, "method", c->found.method);
         table_text(&t, "sampling", sampling);
         table_sensitivity(&t, held.sensitivity);
-        table_double(&t, "RMS noise", c->found.sigma * held.rms_loss, "sigma x RMS loss");
+        table_upper(&t, "RMS noise", c->found.sigma * held.rms_loss, "sigma x RMS loss");
         add_words(&t, terminal_alphabet(), "\n%s", statement);
     }
     return text_finish(&t);

@@ -195,11 +195,13 @@ static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen
              !dpmf_sampling_is_none(&c->sampling) ? " *" : "");
     if (c->bands > 0) snprintf(bands, sizeof bands, "%" PRId64, c->bands);
     show_bytes(c->memory_bytes, memory);
-    if (c->ratio > 0.0) snprintf(ratio, sizeof ratio, c->ratio < 1.01 ? "%.6f" : "%.4f", c->ratio);
+    if (c->ratio > 0.0)
+        snprintf(ratio, sizeof ratio, c->ratio < 1.01 ? "%.6f" : "%.4f",
+                 safe_digits(c->ratio, c->ratio < 1.01 ? 7 : 5, 1));
     text_add(t, "%s %-*s ", chosen ? ">" : " ", worst ? NAME_WIDTH_FEDERATED : NAME_WIDTH, name);
-    if (worst) text_add(t, "%12.6f ", c->worst_ratio);
-    text_add(t, "%6s %8lld %10.5g %10.5g %10s ", bands, (long long)c->buffers, c->sigma,
-             max_loss ? c->noise_max : c->noise_rms, memory);
+    if (worst) text_add(t, "%12.6f ", safe_digits(c->worst_ratio, 7, 1));
+    text_add(t, "%6s %8lld %10.5g %10.5g %10s ", bands, (long long)c->buffers, safe_digits(c->sigma, 5, 1),
+             safe_digits(max_loss ? c->noise_max : c->noise_rms, 5, 1), memory);
     if (measured && c->seconds_per_step > 0.0) text_add(t, "%10.3g ", 1e3 * c->seconds_per_step);
     if (measured && c->seconds_per_step <= 0.0) text_add(t, "%10s ", "-");
     text_add(t, "%8.2f %8.3g %10s  %s\n", c->overhead, c->normals_per_number, ratio, c->eligible ? "yes" : "no");

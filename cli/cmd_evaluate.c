@@ -159,8 +159,8 @@ static void table_optimized(text_buffer *t, const optimized *o) {
              o->result.iterations, o->seconds);
     table_text(t, "optimum", text);
     if (o->result.scope != NULL) {
-        table_double(t, "  at least", o->result.optimum_lower, o->result.scope);
-        table_double(t, "  at most", o->result.optimum_upper, "loss of the optimum found");
+        table_lower(t, "  at least", o->result.optimum_lower, o->result.scope);
+        table_upper(t, "  at most", o->result.optimum_upper, "loss of the optimum found");
     }
     if (o->result.stationarity > 0.0) table_double(t, "  gradient", o->result.stationarity, "of ln loss");
     if (o->result.searched != NULL) table_text(t, "  among", o->result.searched);
@@ -234,23 +234,23 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     table_lower_bound(t, a->found.lower_bound);
     double ratio = ratio_of(given, &a->found);
     if (ratio > 0.0)
-        table_double(t, "ratio", ratio, wants_max(given) ? "max loss / lower bound" : "RMS loss / lower bound");
+        table_upper(t, "ratio", ratio, wants_max(given) ? "max loss / lower bound" : "RMS loss / lower bound");
     if (is_unbounded(p))
-        table_double(t, "  at every step", DPMF_UNBOUNDED_LOWER_BOUND,
-                     "no mechanism without a horizon stays below this (max loss / lower bound for that step)");
+        table_lower(t, "  at every step", DPMF_UNBOUNDED_LOWER_BOUND,
+                    "no mechanism without a horizon stays below this (max loss / lower bound for that step)");
     table_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_get(s).buffers);
     if (s != NULL && dpmf_strategy_get(s).normals > 1)
         table_double(t, "normals", dpmf_strategy_get(s).normals, "normal numbers per number of noise, on average");
     if (a->privacy.sigma > 0.0) {
-        table_double(t, "sigma", a->privacy.sigma, dpmf_certainty_name(a->privacy.kind));
-        table_double(t, "epsilon", a->privacy.epsilon, NULL);
-        table_double(t, "delta", a->privacy.delta, NULL);
-        table_double(t, "RMS noise", a->privacy.sigma * a->found.rms_loss, "sigma x RMS loss");
+        table_upper(t, "sigma", a->privacy.sigma, dpmf_certainty_name(a->privacy.kind));
+        table_upper(t, "epsilon", a->privacy.epsilon, NULL);
+        table_upper(t, "delta", a->privacy.delta, NULL);
+        table_upper(t, "RMS noise", a->privacy.sigma * a->found.rms_loss, "sigma x RMS loss");
     }
     if (a->per_step == NULL) return;
     text_add(t, "\nstep      error (%s)\n", dpmf_certainty_name(a->found.sensitivity.kind));
     for (int64_t i = 0; i < steps; i++)
-        text_add(t, "%-10lld%.9g\n", (long long)i, a->per_step[i]);
+        text_add(t, "%-10lld%.*g\n", (long long)i, DIGITS, safe_digits(a->per_step[i], DIGITS, 1));
 }
 
 int print_answer(const arguments *given, const problem *p, const answer *a) {

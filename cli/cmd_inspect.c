@@ -68,12 +68,12 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m, const char *sam
     table_text(t, "unit", dpmf_mechanism_get(m).unit != NULL ? dpmf_mechanism_get(m).unit : "not recorded");
     table_text(t, "sampling", sampling);
     if (dpmf_mechanism_get(m).sigma > 0.0)
-        table_double(t, "sigma", dpmf_mechanism_get(m).sigma, NULL);
+        table_upper(t, "sigma", dpmf_mechanism_get(m).sigma, NULL);
     else
         table_text(t, "sigma", "not calibrated");
     if (dpmf_mechanism_get(m).epsilon > 0.0) {
-        table_double(t, "epsilon", dpmf_mechanism_get(m).epsilon, "claimed");
-        table_double(t, "delta", dpmf_mechanism_get(m).delta, "claimed");
+        table_upper(t, "epsilon", dpmf_mechanism_get(m).epsilon, "claimed");
+        table_upper(t, "delta", dpmf_mechanism_get(m).delta, "claimed");
     }
     table_sensitivity(t, held.sensitivity);
     table_losses(t, strategy, &held);

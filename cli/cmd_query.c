@@ -41,8 +41,8 @@ static int print_range(const arguments *given, const released *r, const char *te
         table_double(&t, "estimate", estimate, NULL);
         table_double(&t, "deviation", deviation, "exact");
         table_double(&t, "level", level, NULL);
-        table_double(&t, "lower", estimate - times * deviation, NULL);
-        table_double(&t, "upper", estimate + times * deviation, NULL);
+        table_lower(&t, "lower", estimate - times * deviation, NULL);
+        table_upper(&t, "upper", estimate + times * deviation, NULL);
     }
     return text_finish(&t);
 }
@@ -109,7 +109,8 @@ static int print_series(const arguments *given, const released *r, const series 
     } else {
         text_add(&t, "line estimate lower upper\n");
         for (int64_t i = 0; i < r->lines; i++)
-            text_add(&t, "%" PRId64 " %.9g %.9g %.9g\n", i + 1, s->estimate[i], s->lower[i], s->upper[i]);
+            text_add(&t, "%" PRId64 " %.9g %.9g %.9g\n", i + 1, s->estimate[i], safe_digits(s->lower[i], DIGITS, -1),
+                     safe_digits(s->upper[i], DIGITS, 1));
     }
     return text_finish(&t);
 }

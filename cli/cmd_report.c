@@ -68,8 +68,8 @@ static int add_range(const released *r, const char *text, double times, page *p)
     json_close(&p->object, '}');
     text_add(&p->plain, "<tr><th scope=\"row\">");
     html_text(&p->plain, text);
-    text_add(&p->plain, "</th><td>%.6g</td><td>%.6g</td><td>%.6g</td><td>%.6g</td></tr>\n", estimate, deviation, lower,
-             upper);
+    text_add(&p->plain, "</th><td>%.6g</td><td>%.6g</td><td>%.6g</td><td>%.6g</td></tr>\n", estimate,
+             safe_digits(deviation, 6, 1), safe_digits(lower, 6, -1), safe_digits(upper, 6, 1));
     return 0;
 }
 

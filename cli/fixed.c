@@ -11,7 +11,9 @@
 
 #include "options/options.h"
 
+#include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,4 +165,17 @@ char *fixed_print(char out[FIXED_TEXT], fixed x, int places, int decimals) {
     if (decimals == 0) return out;
     *out++ = '.';
     return put_digits(out, fraction, decimals);
+}
+
+double safe_digits(double value, int digits, int side) {
+    char text[64];
+    if (value == 0 || !isfinite(value) || side == 0) return value;
+    const double unit = fmax(pow(10, floor(log10(fabs(value))) - (digits - 1)), DBL_TRUE_MIN);
+    double shown = value;
+    for (int more = 0; more < 4; more++) { /* the nearest, or the next one; a third where the logarithm was rounded */
+        snprintf(text, sizeof text, "%.*e", digits - 1, value + side * more * unit);
+        shown = strtod(text, NULL);
+        if (side * shown >= side * value) break;
+    }
+    return shown;
 }

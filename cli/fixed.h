@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole multiples of 2^-places in 128 bits: sums are exact for terms of any size. */
+/* Whole multiples of 2^-places in 128 bits: sums are exact for terms of any size. Decimal digits on the safe side of a number. */
 #ifndef DPMF_CLI_FIXED_H
 #define DPMF_CLI_FIXED_H
 
@@ -21,5 +21,8 @@ double fixed_value(fixed x, int places);
 
 /* With `decimals` digits after the point, correctly rounded; at most 18. Returns the end; no zero is written. */
 char *fixed_print(char out[FIXED_TEXT], fixed x, int places, int decimals);
+
+/* The nearest number of `digits` digits, as %.*g prints them, not below (side 1) or above (-1) the value; side 0: the value. */
+double safe_digits(double value, int digits, int side);
 
 #endif

@@ -187,7 +187,7 @@ static void add_statement(text_buffer *t, alphabet how, const composition *c) {
         t, how,
         "All noisy outputs of these runs together are (epsilon, delta)-differentially private with epsilon = %.6g and "
         "delta = %.6g, %s. The figure is %s (%s).",
-        rounded_up(c->found.epsilon), rounded_up(c->found.delta), condition_of(c),
+        safe_digits(c->found.epsilon, 6, 1), safe_digits(c->found.delta, 6, 1), condition_of(c),
         c->found.kind == DPMF_EXACT ? "exact" : "a proven upper bound", c->found.method);
 }
 
@@ -232,8 +232,8 @@ static void print_json(text_buffer *t, const composition *c) {
 
 static void print_table(text_buffer *t, const composition *c, bool of_epsilon) {
     const char *kind = dpmf_certainty_name(c->found.kind);
-    table_double(t, "epsilon", c->found.epsilon, of_epsilon ? kind : NULL);
-    table_double(t, "delta", c->found.delta, of_epsilon ? NULL : kind);
+    table_upper(t, "epsilon", c->found.epsilon, of_epsilon ? kind : NULL);
+    table_upper(t, "delta", c->found.delta, of_epsilon ? NULL : kind);
     table_text(t, "method", c->found.method);
     text_add(t, "\n%-14s %-6s %s\n", "epsilon alone", "times", "file");
     for (int i = 0; i < c->count; ++i)

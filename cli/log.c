@@ -365,17 +365,10 @@ bool observed_breaks(const observed_run *o) {
     return o->log.count > 0 && exceeds(o) && o->sensitivity.kind == DPMF_EXACT;
 }
 
-/* Up to four digits: a guarantee is never rounded down. */
-static double four_digits(double x) {
-    if (!(x > 0) || !isfinite(x)) return x;
-    double scale = pow(10.0, 3 - floor(log10(x)));
-    return ceil(x * scale * (1 - 1e-15)) / scale;
-}
-
 void observed_statement(text_buffer *t, const observed_run *o, alphabet how) {
     add_words(t, how,
               "The actual run: with the %" PRId64 " participations of the log, the sensitivity is %.9g (%s; client ",
-              o->log.count, o->sensitivity.value, dpmf_certainty_name(o->sensitivity.kind));
+              o->log.count, safe_digits(o->sensitivity.value, DIGITS, 1), dpmf_certainty_name(o->sensitivity.kind));
     text_add(t, "%s", log_client(&o->log, o->worst)); /* a name stays as it is */
     add_words(
         t, how,
@@ -383,8 +376,8 @@ void observed_statement(text_buffer *t, const observed_run *o, alphabet how) {
         "given: it holds if who takes part in which round does not depend on anybody's data. It protects neither "
         "the log nor anything that was decided by looking at the data. A guarantee made before the run needs a "
         "participation that certainly holds: the one above.",
-        o->designed.value, four_digits(o->privacy.epsilon), four_digits(o->privacy.delta),
-        o->privacy.kind == DPMF_EXACT ? "" : " (an upper bound)");
+        safe_digits(o->designed.value, DIGITS, 1), safe_digits(o->privacy.epsilon, 4, 1),
+        safe_digits(o->privacy.delta, 4, 1), o->privacy.kind == DPMF_EXACT ? "" : " (an upper bound)");
     if (observed_breaks(o))
         text_add(t, " Here the log breaks the participation that the design assumes, and its guarantee does not hold.");
 }

@@ -120,12 +120,6 @@ size_t utf8_length(const char *at, const char *end) {
     return too_long || outside ? 0 : length;
 }
 
-double rounded_up(double value) {
-    if (!(value > 0.0) || !isfinite(value)) return value;
-    const double unit = pow(10.0, floor(log10(value)) - 5.0);
-    return ceil(value / unit * (1.0 - 1e-14)) * unit;
-}
-
 void text_add(text_buffer *t, const char *format, ...) {
     char small[400]; /* a line or a number; longer ones are written a second time in place */
     va_list values, again;
@@ -312,28 +306,44 @@ void table_integer(text_buffer *t, const char *name, int64_t value) {
     text_add(t, "%-*s%" PRId64 "\n", NAME_WIDTH, name, value);
 }
 
-/* Nine digits of a bound on its safe side: what is printed is a bound too. side: 1 not below, -1 not above, 0 nearest. */
-void digits_of(double value, int side, char text[DIGITS_LENGTH]) {
-    enum { DIGITS = 9 };
-    snprintf(text, DIGITS_LENGTH, "%.*g", DIGITS, value);
-    if (side == 0 || value == 0.0 || !isfinite(value) || side * strtod(text, NULL) >= side * value) return;
-    const double unit = pow(10.0, floor(log10(fabs(value))) - (DIGITS - 1));
-    snprintf(text, DIGITS_LENGTH, "%.*g", DIGITS, value + side * unit);
+static bool is_exact(const char *kind) {
+    const char *exact = dpmf_certainty_name(DPMF_EXACT);
+    return kind != NULL && strncmp(kind, exact, strlen(exact)) == 0;
 }
 
-static int side_of(const char *kind) {
+int side_of(const char *kind) {
     const char *upper = dpmf_certainty_name(DPMF_UPPER_BOUND), *lower = dpmf_certainty_name(DPMF_LOWER_BOUND);
-    if (strncmp(kind, upper, strlen(upper)) == 0) return 1;
+    if (kind == NULL) return 0;
+    if (is_exact(kind) || strncmp(kind, upper, strlen(upper)) == 0) return 1;
     return strncmp(kind, lower, strlen(lower)) == 0 ? -1 : 0;
 }
 
-void table_double(text_buffer *t, const char *name, double value, const char *kind) {
-    char text[DIGITS_LENGTH];
-    digits_of(value, kind == NULL ? 0 : side_of(kind), text);
-    if (kind == NULL)
+static void add_figure(text_buffer *t, const char *name, double value, int side, const char *kind) {
+    char text[32];
+    const double shown = safe_digits(value, DIGITS, side);
+    snprintf(text, sizeof text, "%.*g", DIGITS, shown);
+    if (kind == NULL) {
         text_add(t, "%-*s%s\n", NAME_WIDTH, name, text);
-    else
-        text_add(t, "%-*s%-*s%s\n", NAME_WIDTH, name, VALUE_WIDTH, text, kind);
+        return;
+    }
+    text_add(t, "%-*s%-*s", NAME_WIDTH, name, VALUE_WIDTH, text);
+    if (is_exact(kind) && shown != value) { /* the figure is known exactly, and these are not all of its digits */
+        const char *exact = dpmf_certainty_name(DPMF_EXACT);
+        text_add(t, "%s, rounded up%s\n", exact, kind + strlen(exact));
+    } else
+        text_add(t, "%s\n", kind);
+}
+
+void table_double(text_buffer *t, const char *name, double value, const char *kind) {
+    add_figure(t, name, value, side_of(kind), kind);
+}
+
+void table_upper(text_buffer *t, const char *name, double value, const char *kind) {
+    add_figure(t, name, value, 1, kind);
+}
+
+void table_lower(text_buffer *t, const char *name, double value, const char *kind) {
+    add_figure(t, name, value, -1, kind);
 }
 
 void table_sensitivity(text_buffer *t, dpmf_sensitivity value) {
@@ -366,8 +376,8 @@ void table_lower_bound(text_buffer *t, dpmf_lower_bound value) {
         table_text(t, "lower bound", "none known, or not requested");
         return;
     }
-    if (value.rms_loss > 0.0) table_double(t, "RMS lower bound", value.rms_loss, value.scope);
-    if (value.max_loss > 0.0) table_double(t, "max lower bound", value.max_loss, value.scope);
+    if (value.rms_loss > 0.0) table_lower(t, "RMS lower bound", value.rms_loss, value.scope);
+    if (value.max_loss > 0.0) table_lower(t, "max lower bound", value.max_loss, value.scope);
 }
 
 /* ---- a design's constraints in words ---- */

@@ -7,6 +7,7 @@
 #define DPMF_CLI_OUTPUT_H
 
 #include "dpmf.h"
+#include "fixed.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,9 +40,6 @@ const char *show(const char *text, char out[SHOWN]);
 
 /* The length of the character at `at` if it is valid UTF-8 (no overlong forms, no surrogates) before `end`, else 0. */
 size_t utf8_length(const char *at, const char *end);
-
-/* With six digits, not below: for a guarantee that is printed so. */
-double rounded_up(double value);
 
 /* A growing text. Running out of memory sticks, and text_print reports it. */
 typedef struct text_buffer {
@@ -81,12 +79,17 @@ void json_lower_bound(text_buffer *t, dpmf_lower_bound value);  /* the member "l
 bool delta_too_large(double delta, int64_t units);
 extern const char DELTA_TOO_LARGE[]; /* the warning for that case */
 
-/* Tables for people: a name, a value, and its certainty (NULL: no remark). */
+/*
+ * Tables for people: a name, a value, and its certainty (NULL: no remark). A figure has nine digits: of an exact one or an upper bound
+ * not below the value, of a lower bound not above it. table_upper and table_lower are for other remarks.
+ */
+enum { DIGITS = 9 };
+int side_of(const char *kind); /* 1, -1, or 0 for the nearest */
 void table_text(text_buffer *t, const char *name, const char *value);
 void table_integer(text_buffer *t, const char *name, int64_t value);
-enum { DIGITS_LENGTH = 32 };
-void digits_of(double value, int side, char text[DIGITS_LENGTH]);
 void table_double(text_buffer *t, const char *name, double value, const char *kind);
+void table_upper(text_buffer *t, const char *name, double value, const char *kind);
+void table_lower(text_buffer *t, const char *name, double value, const char *kind);
 void table_sensitivity(text_buffer *t, dpmf_sensitivity value);
 void table_losses(text_buffer *t, const dpmf_strategy *s, const dpmf_evaluation *value);
 /* Like the others, but for an estimate that did not look at every step. */

@@ -56,7 +56,7 @@ static int find_privacy(report *r) {
     if (r->claimed && r->privacy.epsilon > most)
         report_note(
             r, "The file claims epsilon = %.6g, but its sigma gives no better than %.6g here (%s). Run dpmf verify.",
-            claimed, r->privacy.epsilon, dpmf_certainty_name(r->privacy.kind));
+            safe_digits(claimed, 6, 1), safe_digits(r->privacy.epsilon, 6, 1), dpmf_certainty_name(r->privacy.kind));
     return 0;
 }
 

@@ -83,7 +83,9 @@ void plain_table_end(text_buffer *t) {
 }
 
 void plain_figure(text_buffer *t, const char *name, double value, const char *kind) {
-    text_add(t, "<tr><th scope=\"row\">%s</th><td>%.9g</td><td>%s</td></tr>\n", name, value, kind);
+    const int side = strcmp(kind, dpmf_certainty_name(DPMF_ESTIMATE)) == 0 ? 0 : side_of(kind) < 0 ? -1 : 1;
+    text_add(t, "<tr><th scope=\"row\">%s</th><td>%.*g</td><td>%s</td></tr>\n", name, DIGITS,
+             safe_digits(value, DIGITS, side), kind);
 }
 
 /* ---- sequences ---- */

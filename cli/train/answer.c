@@ -115,11 +115,11 @@ static void print_table(const training *t, const guarantee *g, text_buffer *out)
     table_double(out, "batch", dpmf_sampler_get(t->sampler).expected, "expected");
     if (!t->how.noiseless) {
         table_text(out, "family", dpmf_strategy_get(dpmf_mechanism_get(t->mechanism).strategy).family);
-        table_double(out, "sigma", dpmf_mechanism_get(t->mechanism).sigma, NULL);
+        table_upper(out, "sigma", dpmf_mechanism_get(t->mechanism).sigma, NULL);
     }
     if (g->known) {
-        table_double(out, "epsilon", g->found.epsilon, dpmf_certainty_name(g->found.kind));
-        table_double(out, "delta", g->found.delta, NULL);
+        table_upper(out, "epsilon", g->found.epsilon, dpmf_certainty_name(g->found.kind));
+        table_upper(out, "delta", g->found.delta, NULL);
         if (delta_too_large(g->found.delta, t->units)) table_text(out, "warning", DELTA_TOO_LARGE);
     }
     table_double(out, "accuracy", t->accuracy, evaluated_on(t));

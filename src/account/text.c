@@ -267,9 +267,7 @@ typedef base_text text;
 
 /* `value` with four significant digits, not below it. */
 static double up(double value) {
-    if (!(value > 0) || !isfinite(value)) return value;
-    double unit = pow(10, floor(log10(value)) - 3);
-    return fmax(ceil(value / unit * (1 - 1e-14)) * unit, value);
+    return base_safe_digits(value, 4, 1);
 }
 
 typedef struct sentence_values {

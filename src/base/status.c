@@ -11,6 +11,7 @@
 #include "base/memory.h"
 
 #include <assert.h>
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
@@ -216,6 +217,19 @@ void base_format_double(double value, char out[32]) {
         assert(same || precision < 17);
         if (same) return;
     }
+}
+
+double base_safe_digits(double value, int digits, int side) {
+    char text[64];
+    if (value == 0 || !isfinite(value) || side == 0) return value;
+    const double unit = fmax(pow(10, floor(log10(fabs(value))) - (digits - 1)), DBL_TRUE_MIN);
+    double shown = value;
+    for (int more = 0; more < 4; more++) { /* the nearest, or the next one; a third where the logarithm was rounded */
+        snprintf(text, sizeof text, "%.*e", digits - 1, value + side * more * unit);
+        shown = strtod(text, NULL);
+        if (side * shown >= side * value) break;
+    }
+    return shown;
 }
 
 /* The length of the sequence that starts at `p`, or 0 if it is not valid (Unicode 15, Table 3-7). */

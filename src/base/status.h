@@ -47,6 +47,9 @@ int base_parse_integer(const char *text, size_t length, int64_t *out);
 /* Shortest of %.15g, %.16g, %.17g that reads back to the same double, with '.' as the point. Finite values only. */
 void base_format_double(double value, char out[32]);
 
+/* The nearest number of `digits` digits, as %.*g prints them, that is not below (side 1) or not above (-1) the value. */
+double base_safe_digits(double value, int digits, int side);
+
 /* Is text[0..length) valid UTF-8 (no overlong forms, no surrogates)? */
 int base_utf8_valid(const uint8_t *text, size_t length);
 

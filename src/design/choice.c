@@ -266,8 +266,9 @@ static void add_choice(text *t, const dpmf_design *d, int64_t chosen) {
     const int max_loss = d->problem.loss == DPMF_LOSS_MAX;
     name(t, c);
     add(t, "%s. Its %s noise, sigma %.6g x loss %.6g = %.6g, is %s", c->normalized ? ", columns normalized" : "",
-        max_loss ? "largest" : "RMS", c->sigma, max_loss ? c->max_loss : c->rms_loss,
-        max_loss ? c->noise_max : c->noise_rms,
+        max_loss ? "largest" : "RMS", base_safe_digits(c->sigma, 6, 1),
+        base_safe_digits(max_loss ? c->max_loss : c->rms_loss, 6, 1),
+        base_safe_digits(max_loss ? c->noise_max : c->noise_rms, 6, 1),
         d->options.federated ? "that at separation " : "the least of the eligible candidates");
     if (d->options.federated && d->options.separation_low == d->options.separation_high)
         add(t, "%lld, and no eligible candidate has less", (long long)d->options.separation_low);

@@ -175,7 +175,8 @@ static dpmf_status find_candidates(dpmf_design *d) {
     const strategy_family *f;
     if (d->options.federated) return design_federated(d);
     for (f = strategy_family_next(NULL); f != NULL; f = strategy_family_next(f))
-        if (f->candidates.search == NULL && design_is_tried(d, f->shown.name, f->candidates.steps_max))
+        if (f->candidates.search == NULL && f->shown.closed_form &&
+            design_is_tried(d, f->shown.name, f->candidates.steps_max))
             TRY(design_add_closed_form(d, f->shown.name, &none));
     for (f = strategy_family_next(NULL); f != NULL; f = strategy_family_next(f))
         if ((kind == DPMF_SAMPLING_POISSON || kind == DPMF_SAMPLING_BLOCK_CYCLIC) &&

@@ -137,6 +137,7 @@ enum {
 
 typedef struct design_federated_item {
     dpmf_strategy *strategy;              /* owned */
+    const char *asked;                    /* the family that was asked for it, of the table */
     double loss[DESIGN_FEDERATED_POINTS]; /* sensitivity under min-sep k, s x error: at equal privacy for each s */
     double worst;                         /* largest loss over the least loss of any candidate at the same s */
     int64_t worst_at;                     /* the s of that */

@@ -24,6 +24,7 @@
  *     tapered           the same, its coefficients from b0 on multiplied by (m - i)/(m - b0), for every smaller b0 of
  *                       the five (Appendix H there has b0 = low, m = high)
  *     BLT               optimal for min-sep k, m, with 2, 3, ... buffers up to 8, as long as one more is a gain
+ *     banded            m bands, any entries, optimal for min-sep k, m: the columns of a unit do not overlap
  *
  * and, for all of them,
  *
@@ -32,9 +33,9 @@
  *
  * Where the separation is one number (people who come back to a count), so that nothing has to be robust, also
  *
- *     trees, square root, independent noise
+ *     trees, square root, independent noise, every closed form that is named; dense C of few steps or when named
  *
- * Over a range these are no candidates. Separations above (n-1)/(k-1), where k participations
+ * Over a range these are no candidates. A family that is named and adds none is reported with the reason. Separations above (n-1)/(k-1), where k participations
  * do not fit into n steps, are left out.
  */
 #include "design/design.h"
@@ -168,11 +169,49 @@ dpmf_status design_federated_optimum(const dpmf_design *d, const char *family, i
 /* A closed form, where the separation is one number: it was not made for it. */
 static dpmf_status add_closed_form(const dpmf_design *d, design_federated_range *f, const dpmf_family *family,
                                    const char *made_by) {
+    dpmf_strategy_options o = dpmf_strategy_options_defaults();
     dpmf_strategy *s = NULL;
     int kept = 0;
-    const dpmf_status status = dpmf_strategy_create(family->name, d->problem.workload, NULL, &s);
+    if (family->bands) o.bands = f->made_for[0] < d->problem.steps ? f->made_for[0] : d->problem.steps;
+    const dpmf_status status = dpmf_strategy_create(family->name, d->problem.workload, &o, &s);
     if (status != DPMF_OK) return design_may_skip(status) ? DPMF_OK : status;
     return design_federated_take(d, f, s, made_by, &kept);
+}
+
+/* Adds what the family has for separation i of the range. */
+static dpmf_status ask_family(dpmf_design *d, design_federated_range *f, const strategy_family *family, int64_t i) {
+    const strategy_candidates *has = &family->candidates;
+    const char *name = family->shown.name, *as = has->separated_as;
+    const int64_t before = f->count;
+    if (!design_is_allowed(d, name)) return DPMF_OK;
+    if (has->separated != NULL) TRY(has->separated(d, f, i));
+    if (as == NULL && design_is_named(d, name) && family->shown.closed_form) as = family->shown.listed;
+    if (as != NULL && f->points == 1) TRY(add_closed_form(d, f, &family->shown, as));
+    for (int64_t j = before; j < f->count; j++)
+        f->item[j].asked = name;
+    return DPMF_OK;
+}
+
+/* A family that is named and added nothing is reported, unless it did so itself. */
+static dpmf_status ask_the_named(dpmf_design *d, design_federated_range *f) {
+    const char *names = d->options.families;
+    for (const char *at = names; at != NULL && *at != 0;) {
+        const size_t part = strcspn(at, ",");
+        const strategy_family *family = strategy_family_find(at, part);
+        const char *name = family->shown.name;
+        at += part + (at[part] == ',');
+        if (family->candidates.turn == 0) TRY(ask_family(d, f, family, 0)); /* only where it is named */
+        int has = 0;
+        for (int64_t j = 0; j < f->count && !has; j++)
+            has = strcmp(f->item[j].asked, name) == 0;
+        if (has || strstr(d->skipped_for_time, name) != NULL || strstr(d->skipped_for_steps, name) != NULL) continue;
+        design_note_skipped(d, "%s was left out: %s.", name,
+                            family->shown.closed_form && f->points > 1
+                                ? "a closed form is compared at one separation, not over a range"
+                                : "design has no candidate of it for this workload where units decide when they take "
+                                  "part (evaluate or optimize makes one, calibrate gives it its noise)");
+    }
+    return DPMF_OK;
 }
 
 static int same_family(const design_federated_item *a, const design_federated_item *b) {
@@ -188,13 +227,10 @@ dpmf_status design_federated_open(dpmf_design *d, design_federated_range *out) {
     for (int64_t i = 0; i < count; i++) {
         TRY_DONE(base_progress(&d->options.run, "federated candidates", (double)i / (double)count));
         for (const strategy_family *family = strategy_family_next(NULL); family != NULL;
-             family = strategy_family_next(family)) {
-            if (family->candidates.separated != NULL && design_is_allowed(d, family->shown.name))
-                TRY_DONE(family->candidates.separated(d, &f, i));
-            if (family->candidates.separated_as != NULL && f.points == 1 && design_is_allowed(d, family->shown.name))
-                TRY_DONE(add_closed_form(d, &f, &family->shown, family->candidates.separated_as));
-        }
+             family = strategy_family_next(family))
+            TRY_DONE(ask_family(d, &f, family, i));
     }
+    TRY_DONE(ask_the_named(d, &f));
     for (int64_t i = 0; i < f.points; i++) {
         f.least[i] = INFINITY;
         for (int64_t j = 0; j < f.count; j++)

@@ -21,6 +21,8 @@ DPMF_MUST_CHECK dpmf_status dense_read(const strategy_source *source, dpmf_strat
 /* The optimum under any participation: one, several, min-separation and shuffled. */
 DPMF_MUST_CHECK dpmf_status dense_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status dense_candidates(dpmf_design *d);
+struct design_federated_range;
+DPMF_MUST_CHECK dpmf_status dense_separated_candidates(dpmf_design *d, struct design_federated_range *f, int64_t i);
 DPMF_MUST_CHECK dpmf_status dense_optimize_epochs(const optimize_task *task, dpmf_strategy **out,
                                                   dpmf_optimization *result);
 

@@ -21,6 +21,7 @@ typedef struct setting {
 
 static dpmf_design problem(const setting *s) {
     dpmf_workload *workload = NULL;
+    dpmf_participation *participation = NULL;
     check_ok(dpmf_workload_parse(s->workload, s->steps, &workload));
     dpmf_design p = {.options = dpmf_design_options_defaults()};
     p.problem.workload = workload;
@@ -34,6 +35,10 @@ static dpmf_design problem(const setting *s) {
     p.options.families = s->families;
     p.options.tolerance = 1e-8;
     p.options.run.threads = 1;
+    p.unsampled.sigma = 1;
+    p.threads = 1;
+    check_ok(dpmf_participation_create(DPMF_PARTICIPATION_MIN_SEPARATION, s->steps, s->count, s->low, &participation));
+    p.problem.participation = participation;
     return p;
 }
 
@@ -200,7 +205,7 @@ static void test_named_families_alone_are_tried_and_replacing_doubles(void **unu
     design_federated_range blt = open(&s);
     s.families = "banded-toeplitz";
     design_federated_range banded = open(&s);
-    assert_int_equal(blt.count + banded.count + 1, both.count); /* and a TV-BLT */
+    assert_int_equal(blt.count + banded.count + 1 + 5, both.count); /* and a TV-BLT, and banded of any entries */
     for (int64_t i = 0; i < blt.count; i++)
         assert_string_equal(dpmf_strategy_get(blt.item[i].strategy).family, "blt");
     assert_int_equal(banded.count, 5 + 4 + 3 + 2 + 1);
@@ -295,6 +300,62 @@ static dpmf_status open_and_close(dpmf_design *p) {
     return status;
 }
 
+/*
+ * A user asks how to count people who come back at least 20 steps later, at most 4 times: banded C, whose sensitivity is exact
+ * there, has less noise than all others, and was never compared. A family that is named is compared, or the answer has the reason.
+ */
+static const dpmf_candidate *best_of_family(const dpmf_design *d, const char *family) {
+    const dpmf_candidate *best = NULL;
+    for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
+        const dpmf_candidate *c = dpmf_design_candidate(d, i);
+        if (strcmp(c->family, family) == 0 && (best == NULL || c->noise_rms < best->noise_rms)) best = c;
+    }
+    return best;
+}
+
+static dpmf_design *designed(int64_t steps, int64_t count, int64_t separation, const char *families) {
+    dpmf_design_options o = dpmf_design_options_defaults();
+    dpmf_workload *workload = NULL;
+    dpmf_design *d = NULL;
+    o.federated = 1;
+    o.epochs = count;
+    o.separation_low = o.separation_high = separation;
+    o.families = families;
+    check_ok(dpmf_workload_parse("prefix", steps, &workload));
+    check_ok(dpmf_design_create(workload, &o, &d));
+    dpmf_workload_free(workload);
+    return d;
+}
+
+static void test_banded_and_dense_are_candidates_at_one_separation(void **unused) {
+    static const int64_t settings[][3] = {{200, 4, 20}, {100, 8, 7}, {60, 3, 15}, {20, 4, 5}};
+    (void)unused;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        dpmf_design *d = designed(settings[i][0], settings[i][1], settings[i][2], NULL);
+        const dpmf_candidate *banded = best_of_family(d, "banded"), *rival = best_of_family(d, "banded-toeplitz");
+        const dpmf_candidate *chosen = dpmf_design_candidate(d, dpmf_design_get(d).chosen);
+        assert_non_null(banded);
+        assert_non_null(rival);
+        assert_int_equal(banded->sensitivity.kind, DPMF_EXACT);
+        assert_true(banded->noise_rms < 0.995 * rival->noise_rms);
+        assert_true(chosen->noise_rms <= DESIGN_CLOSE * banded->noise_rms);
+        assert_true((best_of_family(d, "dense") != NULL) == (settings[i][0] <= 24));
+        dpmf_design_free(d);
+    }
+}
+
+static void test_a_named_family_is_tried_or_the_answer_has_the_reason(void **unused) {
+    dpmf_design *d = designed(100, 3, 10, "banded,bsr,lowrank,workload,identity");
+    (void)unused;
+    assert_non_null(best_of_family(d, "banded"));
+    assert_non_null(best_of_family(d, "bsr"));
+    assert_non_null(best_of_family(d, "workload"));
+    assert_null(best_of_family(d, "lowrank"));
+    assert_non_null(strstr(dpmf_design_get(d).why, "lowrank was left out: "));
+    assert_null(strstr(dpmf_design_get(d).why, "identity was left out"));
+    dpmf_design_free(d);
+}
+
 /* BLT are many thousand calls of progress: stopped at some of them. */
 static void test_a_federated_range_may_be_stopped_and_lose_memory(void **unused) {
     const setting all[] = {
@@ -358,6 +419,8 @@ int main(void) {
         cmocka_unit_test(test_losses_over_the_range_agree_with_brute_force),
         cmocka_unit_test(test_named_families_alone_are_tried_and_replacing_doubles),
         cmocka_unit_test(test_a_tvblt_is_offered_over_a_range_with_a_schedule),
+        cmocka_unit_test(test_banded_and_dense_are_candidates_at_one_separation),
+        cmocka_unit_test(test_a_named_family_is_tried_or_the_answer_has_the_reason),
         cmocka_unit_test(test_a_federated_range_may_be_stopped_and_lose_memory),
         cmocka_unit_test(test_a_federated_design_holds_at_the_low_separation),
     };

@@ -547,3 +547,34 @@ dpmf_status dense_candidates(dpmf_design *d) {
     const double tolerance = d->problem.steps <= DENSE_STREAMS && d->problem.loss == DPMF_LOSS_RMS ? 1e-4 : 1e-3;
     return design_add_best(d, &(search_request){.family = DPMF_FAMILY_DENSE, .tolerance = tolerance}, NULL);
 }
+
+/* Over patterns that overlap, the optimum of more steps takes longer than all other candidates together. */
+static const int64_t SEPARATED_STEPS = 24;
+
+dpmf_status dense_separated_candidates(dpmf_design *d, design_federated_range *f, int64_t i) {
+    const int named = design_is_named(d, DPMF_FAMILY_DENSE);
+    const char *why = NULL;
+    dpmf_optimize_options o = design_optimize_options(d);
+    dpmf_strategy *s = NULL;
+    double least = INFINITY;
+    int kept = 0;
+    if (d->problem.steps < 2 || i > 0 || (f->points > 1 && !named)) return DPMF_OK; /* it is made for one separation */
+    for (int64_t j = 0; j < f->count; j++)
+        least = fmin(least, f->item[j].loss[0]);
+    if (d->problem.steps > DPMF_DENSE_STEPS_MAX)
+        why = "the steps are more than the library forms it for";
+    else if (!named && d->problem.steps > SEPARATED_STEPS)
+        why = "computing it takes long at this number of steps (--families dense,... includes it)";
+    else if (!named) {
+        TRY(design_find_bound(d));
+        if (d->unsampled.sigma * least <= DESIGN_CLOSE * design_bound_noise(d))
+            why = "a mechanism above is within 0.1 % of the proven bound (--families dense,... includes it)";
+    }
+    if (why != NULL) {
+        design_note_skipped(d, "dense was left out: %s.", why);
+        return DPMF_OK;
+    }
+    o.tolerance = fmax(o.tolerance, 1e-3);
+    TRY(design_federated_optimum(d, DPMF_FAMILY_DENSE, f->made_for[0], &o, &s));
+    return s == NULL ? DPMF_OK : design_federated_take(d, f, s, "dense, optimal for the least separation", &kept);
+}

@@ -245,11 +245,18 @@ enum { BANDED_STEPS = 4096 }; /* beyond, unless named, even a few bands take a m
  * An iteration takes O(n b^2), and there are about a hundred under single participation, a thousand under several, where the
  * norms of a unit's columns are free too. This limits n b^2 to some seconds, or to a minute when the family is named.
  */
-static int64_t affordable(const sweep *s, int sampled) {
-    const int named = design_is_named(s->design, DPMF_FAMILY_BANDED);
-    const double limit = (sampled || is_single(s->design) ? 4e6 : 3e5) * (named ? 10 : 1);
-    const double n = (double)s->design->problem.steps;
-    return !sampled && !named && n > BANDED_STEPS ? 1 : (int64_t)fmin(floor(sqrt(limit / n)), (double)s->most);
+static int64_t affordable(const dpmf_design *d, int sampled, int64_t most, double times) {
+    const int named = design_is_named(d, DPMF_FAMILY_BANDED);
+    const double limit = times * (sampled || is_single(d) ? 4e6 : 3e5) * (named ? 10 : 1);
+    const double n = (double)d->problem.steps;
+    return !sampled && !named && n > BANDED_STEPS ? 1 : (int64_t)fmin(floor(sqrt(limit / n)), (double)most);
+}
+
+static void note_bands(dpmf_design *d, int64_t bands) {
+    design_note_skipped(d,
+                        "General banded C was tried with up to %lld bands: more take too long (--families banded,... "
+                        "tries more, optimize --family banded --bands B any number).",
+                        (long long)(bands < 2 ? 1 : bands));
 }
 
 static dpmf_status add_banded(sweep *s, int64_t bands, int sampled) {
@@ -272,20 +279,16 @@ done:
 /* Unless named, it is not tried for one pass without sampling: it cannot win. For the RMS loss: the max loss is far slower. */
 static dpmf_status general_banded(sweep *s) {
     const int can_win = !is_single(s->design) || s->design->options.sampling != DPMF_SAMPLING_NONE;
-    int64_t fit = 0, bands = affordable(s, 0);
+    int64_t fit = 0, bands = affordable(s->design, 0, s->most, 1);
     int cannot_win = 0;
     if (!design_is_named(s->design, DPMF_FAMILY_BANDED) &&
         !(design_is_allowed(s->design, DPMF_FAMILY_BANDED) && can_win))
         return DPMF_OK;
-    if (s->best_bands >= 2 && s->best_bands <= affordable(s, 1)) TRY(add_banded(s, s->best_bands, 1));
+    if (s->best_bands >= 2 && s->best_bands <= affordable(s->design, 1, s->most, 1))
+        TRY(add_banded(s, s->best_bands, 1));
     if (bands >= 2) TRY(design_cannot_win(s->design, "banded without sampling", &cannot_win));
     if (cannot_win) return DPMF_OK;
-    if (bands < s->most && bands < s->design->problem.participation->separation)
-        design_note_skipped(
-            s->design,
-            "General banded C was tried with up to %lld bands: more take too long (--families banded,... "
-            "tries more, optimize --family banded --bands B any number).",
-            (long long)(bands < 2 ? 1 : bands));
+    if (bands < s->most && bands < s->design->problem.participation->separation) note_bands(s->design, bands);
     if (bands < 2) return DPMF_OK;
     TRY(bands_that_fit(s->design, bands, INFINITY, &fit));
     return fit >= 2 ? add_banded(s, fit, 0) : DPMF_OK;
@@ -401,6 +404,29 @@ dpmf_status toeplitz_separated_candidates(dpmf_design *d, design_federated_range
 done:
     base_free(plain);
     return status;
+}
+
+/*
+ * General banded C for a separation: as many bands as that, where one unit's columns do not overlap and the sensitivity is exact, or
+ * as many as there is time for, to compute them and to make a row.
+ */
+dpmf_status toeplitz_general_separated_candidates(dpmf_design *d, design_federated_range *f, int64_t i) {
+    const int64_t apart = f->made_for[i] < d->problem.steps ? f->made_for[i] : d->problem.steps;
+    const int64_t bands = affordable(d, 0, apart, f->points == 1 ? 4 : 1); /* one search, or one for each separation */
+    dpmf_optimize_options o = design_optimize_options(d);
+    dpmf_strategy *s = NULL;
+    char made_by[160];
+    int kept = 0;
+    if (bands < apart && i == 0) note_bands(d, bands);
+    if (bands < 2 && apart > 1) return DPMF_OK;
+    TRY(bands_that_fit(d, bands, d->options.measure ? INFINITY : d->options.max_overhead, &o.bands));
+    o.loss = DPMF_LOSS_RMS; /* the max loss is far slower */
+    o.tolerance = fmax(o.tolerance, 1e-3);
+    TRY(design_federated_optimum(d, DPMF_FAMILY_BANDED, f->made_for[i], &o, &s));
+    if (s == NULL) return DPMF_OK;
+    snprintf(made_by, sizeof made_by, "banded, %lld bands, optimal for separation %lld, rms loss", (long long)o.bands,
+             (long long)f->made_for[i]);
+    return design_federated_take(d, f, s, made_by, &kept);
 }
 
 /* C^-1 of few bands: short runs, or when named, for BLTs do the same with fewer buffers. */

@@ -190,5 +190,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_bands_in_time(dpmf_design *d);
 DPMF_MUST_CHECK dpmf_status toeplitz_inverse_candidates(dpmf_design *d);
 struct design_federated_range;
 DPMF_MUST_CHECK dpmf_status toeplitz_separated_candidates(dpmf_design *d, struct design_federated_range *f, int64_t i);
+DPMF_MUST_CHECK dpmf_status toeplitz_general_separated_candidates(dpmf_design *d, struct design_federated_range *f,
+                                                                  int64_t i);
 
 #endif
