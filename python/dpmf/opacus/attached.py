@@ -124,13 +124,13 @@ class Attached:
             for part in as_list(p.grad_sample):
                 part._processed = True
 
-    def _factors(self) -> torch.Tensor:
+    def _factors(self) -> "Factors":
         """In the place of the ghost module's own: between its two backward passes."""
         for p in self._params:  # autocast around the model makes them bfloat16
             check_width(getattr(p, "_norm_sample", p).dtype, "the norm of a gradient")
         norms = self._module.get_norm_sample()
         self._pending = len(norms)
-        return factors(norms.double(), float(self.optimizer.max_grad_norm)).to(norms)
+        return Factors(factors(norms.double(), float(self.optimizer.max_grad_norm)).to(norms))
 
     def accumulate(self) -> None:
         """Ghost clipping: the sum of a physical batch, clipped already."""
@@ -258,6 +258,26 @@ class Attached:
         if self._ended is None:
             self._ended = self.noise.step
         self.noise.close()
+
+
+class Factors:
+    """What Opacus multiplies the losses of a batch with. The product is formed here, because torch would broadcast one of other shapes."""
+
+    def __init__(self, factors: torch.Tensor):
+        self._factors = factors
+
+    def to(self, *_: Any) -> "Factors":
+        return self
+
+    def __mul__(self, losses: torch.Tensor) -> torch.Tensor:
+        count = len(self._factors)
+        if losses.dim() < 1 or tuple(losses.shape) != (count,) + (1,) * (losses.dim() - 1):
+            raise errors.ArgumentError(
+                "criterion: losses of shape %s for %d examples, accepted: one loss for each example, (%d,) or (%d, 1). Other losses "
+                "cannot be clipped by example: add up those of an example first; for sequences, Opacus' criterion takes shape="
+                % (tuple(losses.shape), count, count, count)
+            )
+        return self._factors.to(losses.device) * losses.reshape(count)
 
 
 def guarded(step: Any, attached: Attached) -> Any:

@@ -142,6 +142,98 @@ class RawSteps(Case):
 
 
 @unittest.skipIf(PrivacyEngine is None, "opacus is not installed")
+class GhostSums(Case):
+    """Ghost clipping by Opacus: what one example of a batch adds to the released sum."""
+
+    EXAMPLES, CLIP = 100, 0.5
+
+    def released(self, x, y, criterion, step, net=None):
+        """The noisy sum of one step, in clip norms, with noise that is always the same."""
+        net = torch.nn.Linear(5, 1, bias=False) if net is None else net
+        with torch.no_grad():
+            for p in net.parameters():
+                p.fill_(1.0)
+        before = torch.cat([p.detach().reshape(-1).double() for p in net.parameters()])
+        made = dpmf.opacus.make_private(
+            net, torch.optim.SGD(net.parameters(), lr=1.0),
+            torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=len(x)),
+            mechanism("identity", 1), clip_norm=self.CLIP, key=KEY, clipping="ghost", criterion=criterion,
+        )
+        for inputs, targets in made.loader:
+            made.optimizer.zero_grad()
+            step(made, inputs, targets)
+            made.optimizer.step()
+        after = torch.cat([p.detach().reshape(-1).double() for p in net.parameters()])
+        return (before - after) * len(x) / self.CLIP
+
+    def moved(self, change, step, shape=(EXAMPLES, 1), criterion=None, net=lambda: None):
+        """By how many clip norms does one example move the sum, whose gradient is 0 before `change`?"""
+        found = []
+        for changed in (False, True):
+            generator = torch.Generator().manual_seed(0)
+            x = 0.2 * torch.randn(self.EXAMPLES, 5, generator=generator)
+            y = x.sum(1) + 0.1 * torch.randn(self.EXAMPLES, generator=generator)
+            y[7] = x[7].sum()
+            change(x, y) if changed else None
+            found.append(self.released(x, y.reshape(shape), criterion or torch.nn.MSELoss(), step, net()))
+        return float((found[0] - found[1]).norm())
+
+    @staticmethod
+    def far(x, y):
+        y[7] += 10.0
+
+    @staticmethod
+    def plain(made, x, y):
+        made.criterion(made.model(x), y).backward()
+
+    def test_losses_with_a_dimension_too_many(self):
+        """Regression with outputs (examples, 1), so that the losses have this shape too.
+
+        Before, the factors (examples,) times these losses were a matrix: every loss was multiplied with the sum of all factors,
+        nothing was clipped, and one example moved the sum by 201.5 clip norms.
+        """
+        for shape in ((self.EXAMPLES, 1), (self.EXAMPLES,)):
+            net = (lambda: None) if len(shape) == 2 else lambda: torch.nn.Sequential(
+                torch.nn.Linear(5, 1, bias=False), torch.nn.Flatten(0)
+            )
+            self.assertLess(self.moved(self.far, self.plain, shape, net=net), 1.001)
+
+    def test_losses_that_are_not_one_for_each_example(self):
+        """Losses of parts of an example, or one loss of the whole batch: a batch of one sequence gave the sum of its losses, with the
+        factor of their mean; and a criterion that adds up itself gave every example the factors of all.
+        """
+
+        class Added(torch.nn.Module):
+            reduction = "mean"
+
+            def forward(self, outputs, targets):
+                return (outputs - targets).square().mean()
+
+        self.refused(dpmf.ArgumentError, "losses of shape ()", self.moved, self.far, self.plain, criterion=Added())
+        x, y = torch.ones(1, 5), torch.zeros(9)
+
+        def sequence(made, inputs, targets):
+            made.criterion(made.model(inputs).reshape(-1), targets.reshape(-1)).backward()
+
+        self.refused(
+            dpmf.ArgumentError, "losses of shape (9,) for 1 examples", self.released, x, y.reshape(1, 9), torch.nn.MSELoss(), sequence,
+            torch.nn.Linear(5, 9),
+        )
+
+    def test_an_audit_of_ghost_clipping(self):
+        """Canaries whose outputs have a dimension too many: before, the audit had no such run; and with Opacus' own product it
+        finds them out.
+        """
+        m = designed()
+        run = {"key": dpmf.testing_key(1), "clipping": "ghost"}
+        honest = dpmf.audit.opacus_run(m, 120, **run)
+        self.assertTrue(honest.ok, honest)
+        with mock.patch.object(dpmf.opacus.attached.Factors, "__mul__", lambda self, losses: self._factors * losses):
+            found = dpmf.audit.opacus_run(m, 120, **run)
+        self.assertFalse(found.ok, found)
+
+
+@unittest.skipIf(PrivacyEngine is None, "opacus is not installed")
 class Loaders(Case):
     def warned(self, function):
         with warnings.catch_warnings(record=True) as caught:
