@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import types
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 from opacus.optimizers import DPOptimizer
@@ -72,6 +72,7 @@ class Attached:
         optimizer.attach_step_hook(lambda _: self.accountant.step(noise_multiplier=self._multiplier, sample_rate=0.0))
         self.ghost = isinstance(optimizer, GHOST)
         self._module, self._pending = module, -1
+        self._clipped: List[torch.Tensor] = []  # of ghost clipping: the gradients of _pending examples
         self._ended: Optional[int] = None  # the steps of a run that is over
         model = getattr(module, "_module", module)  # Opacus' wrapper, or its hooks on the model itself
         self._untouched = None if model is None else Untouched(model, ())
@@ -130,7 +131,20 @@ class Attached:
             check_width(getattr(p, "_norm_sample", p).dtype, "the norm of a gradient")
         norms = self._module.get_norm_sample()
         self._pending = len(norms)
-        return Factors(factors(norms.double(), float(self.optimizer.max_grad_norm)).to(norms))
+        return Factors(factors(norms.double(), float(self.optimizer.max_grad_norm)).to(norms), self._clip)
+
+    def _clip(self, loss: torch.Tensor) -> None:
+        """The second backward pass, whose gradients are kept where no other loss can add to them."""
+        for p in self._params:
+            p.grad = None
+        self._module.disable_hooks()
+        try:
+            loss.backward()
+        finally:
+            self._module.enable_hooks()
+        self._clipped = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._params]
+        for p in self._params:
+            p.grad = None
 
     def accumulate(self) -> None:
         """Ghost clipping: the sum of a physical batch, clipped already."""
@@ -140,13 +154,17 @@ class Attached:
                 "there are no clipped gradients since the last step: criterion(model(x), y).backward(), with the criterion "
                 "that Opacus gave, comes before every step"
             )
+        if any(p.grad is not None for p in self._params):
+            raise errors.StateError(
+                "there are gradients beside the clipped ones: since criterion(model(x), y).backward() another backward(), or code of "
+                "yours, has written into .grad, and nothing clips that. Add the losses of each example up, in one criterion"
+            )
         self._taken.take(self.noise.step, self._pending, [], None, None)
         if all(p.summed_grad is None for p in self._params):
             self._sum.zero_()
-        found = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._params]
-        if all(bool(torch.isfinite(g).all()) for g in found):
-            self._sum.add_sum(found, self._pending)
-        self._pending = -1
+        if all(bool(torch.isfinite(g).all()) for g in self._clipped):
+            self._sum.add_sum(self._clipped, self._pending)
+        self._pending, self._clipped = -1, []
         for p in self._params:
             p.summed_grad = self._sum.sum[:0]
 
@@ -235,6 +253,7 @@ class Attached:
         own = state[STATE]
         self.noise.load_state_dict({**own["noise"], "offset": self._shard[0], "count": self._shard[1]})
         self._sum.zero_()
+        self._pending, self._clipped = -1, []
         self._taken.load_state_dict(own["taken"], self.noise.step)
         self.accountant._steps = self.noise.step
         self.optimizer.original_optimizer.load_state_dict({name: part for name, part in state.items() if name != STATE})
@@ -261,10 +280,13 @@ class Attached:
 
 
 class Factors:
-    """What Opacus multiplies the losses of a batch with. The product is formed here, because torch would broadcast one of other shapes."""
+    """What Opacus multiplies the losses of a batch with.
 
-    def __init__(self, factors: torch.Tensor):
-        self._factors = factors
+    The product, which torch would broadcast, and its gradient are formed here: what Opacus gets is a 0.
+    """
+
+    def __init__(self, factors: torch.Tensor, clip: Callable[[torch.Tensor], None]):
+        self._factors, self._clip = factors, clip
 
     def to(self, *_: Any) -> "Factors":
         return self
@@ -277,7 +299,11 @@ class Factors:
                 "cannot be clipped by example: add up those of an example first; for sequences, Opacus' criterion takes shape="
                 % (tuple(losses.shape), count, count, count)
             )
-        return self._factors.to(losses.device) * losses.reshape(count)
+        self._clip(self.scaled(losses.reshape(count)).sum())
+        return torch.zeros((), requires_grad=True)
+
+    def scaled(self, losses: torch.Tensor) -> torch.Tensor:
+        return self._factors.to(losses.device) * losses
 
 
 def guarded(step: Any, attached: Attached) -> Any:

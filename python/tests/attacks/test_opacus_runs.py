@@ -220,6 +220,32 @@ class GhostSums(Case):
             torch.nn.Linear(5, 9),
         )
 
+    def test_another_loss_after_the_clipped_one(self):
+        """An auxiliary loss has its own backward() before the step, or a loop writes into .grad: before, what it added was taken
+        for clipped, and one example moved the sum by 63.3 clip norms.
+        """
+
+        def second(made, x, y):
+            self.plain(made, x, y)
+            made.model(x).sum().backward()
+
+        def written(made, x, y):
+            self.plain(made, x, y)
+            for p in made.model.parameters():
+                p.grad = torch.full_like(p, 1e3)
+
+        for step in (second, written):
+            self.refused(dpmf.StateError, "beside the clipped ones", self.moved, self.far, step)
+
+    def test_another_loss_before_the_clipped_one(self):
+        """The auxiliary loss first: its gradients are not in the sum, as under Opacus itself."""
+
+        def first(made, x, y):
+            made.model(x).sum().backward()
+            self.plain(made, x, y)
+
+        self.assertLess(self.moved(self.far, first), 1.001)
+
     def test_an_audit_of_ghost_clipping(self):
         """Canaries whose outputs have a dimension too many: before, the audit had no such run; and with Opacus' own product it
         finds them out.
@@ -228,7 +254,7 @@ class GhostSums(Case):
         run = {"key": dpmf.testing_key(1), "clipping": "ghost"}
         honest = dpmf.audit.opacus_run(m, 120, **run)
         self.assertTrue(honest.ok, honest)
-        with mock.patch.object(dpmf.opacus.attached.Factors, "__mul__", lambda self, losses: self._factors * losses):
+        with mock.patch.object(dpmf.opacus.attached.Factors, "scaled", lambda self, losses: self._factors * losses.reshape(-1, 1)):
             found = dpmf.audit.opacus_run(m, 120, **run)
         self.assertFalse(found.ok, found)
 
