@@ -29,6 +29,10 @@ from .accountants import Accountant
 TOGETHER = (
     "Opacus computes a batch at once: where its size is random, one example can change how the gradients of the others round.\n"
 )
+#: What is said of a run with an optimizer that has had another.
+EARLIER = (
+    "The optimizer has taken steps in an earlier run, which are not in this epsilon: a dpmf.Ledger adds the runs up.\n"
+)
 GHOST = (DPOptimizerFastGradientClipping, DistributedDPOptimizerFastGradientClipping)
 
 
@@ -74,6 +78,7 @@ class Attached:
         self._module, self._pending = module, -1
         self._clipped: List[torch.Tensor] = []  # of ghost clipping: the gradients of _pending examples
         self._ended: Optional[int] = None  # the steps of a run that is over
+        self._earlier = getattr(optimizer.original_optimizer, "_dpmf_ran", False)
         model = getattr(module, "_module", module)  # Opacus' wrapper, or its hooks on the model itself
         self._untouched = None if model is None else Untouched(model, ())
         self._begins = None if model is None else model.register_forward_pre_hook(self._begin)
@@ -98,9 +103,9 @@ class Attached:
             )
         self._noisy = False
 
-    def _leave(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if getattr(optimizer, "_dpmf_attached", None) is None:  # steps of a second attach have their own epsilon
-            self.accountant.steps_after = True
+    def _leave(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        """Before every step after detach(), those of a second attach() too: their epsilon is not this one."""
+        self.accountant.steps_after = True
 
     def _begin(self, module: Any, _inputs: Any) -> None:
         """A forward pass in training mode begins: it must leave the buffers as they are."""
@@ -231,7 +236,8 @@ class Attached:
             return "No example has taken part yet.\n"
         clip = float(self.optimizer.max_grad_norm)
         done = self.noise.step if self._ended is None else self._ended
-        return said_by_run(self.mechanism, found, unit, clip, done) + (ROUNDED if self.ghost else EXACT + TOGETHER)
+        said = said_by_run(self.mechanism, found, unit, clip, done) + (ROUNDED if self.ghost else EXACT + TOGETHER)
+        return said + (EARLIER if self._earlier else "")
 
     # ---- checkpoints ----
 
@@ -276,6 +282,8 @@ class Attached:
         self.optimizer.noise_multiplier, self.optimizer.step_hook = self._before
         if self._ended is None:
             self._ended = self.noise.step
+        if self._ended > 0:
+            self.optimizer.original_optimizer._dpmf_ran = True
         self.noise.close()
 
 

@@ -72,13 +72,61 @@ class RawSteps(Case):
         _, optimizer, made = make(designed(), loader())
         self.step(made, made.optimizer)
         made.attached.detach()
-        second = dpmf.opacus.attach(made.optimizer, designed(), dpmf.testing_key(8), loader=made.loader)
-        self.step(made, made.optimizer)  # another run, with its own epsilon
-        second.detach()
         self.assertAlmostEqual(made.engine.get_epsilon(1e-5), 2.0)
         optimizer.step()  # the caller's again
         self.refused(dpmf.StateError, "after detach()", made.engine.get_epsilon, 1e-5)
         self.refused(dpmf.StateError, "after detach()", made.attached.statement)
+
+    def test_an_engine_that_forgets(self):
+        """The same model is trained in several runs, and the engine is asked for epsilon.
+
+        Before, a new accountant took the place of one that had steps: 174.6 after Opacus' own steps became 2.0, and five runs of
+        epsilon 2, which are 5.0 together, were 2.0.
+        """
+        net, engine = torch.nn.Linear(20, 2), PrivacyEngine()
+        model, optimizer, batches = engine.make_private(
+            module=net, optimizer=torch.optim.SGD(net.parameters(), lr=0.1), data_loader=loader(),
+            noise_multiplier=0.3, max_grad_norm=1.0, poisson_sampling=False,
+        )
+
+        def epoch():
+            for x, y in batches:
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+
+        epoch()
+        spent = engine.get_epsilon(1e-5)
+        run = {"loader": batches, "privacy_engine": engine}
+        self.refused(dpmf.ArgumentError, "has steps already", dpmf.opacus.attach, optimizer, designed(), KEY, **run)
+        self.assertEqual(engine.get_epsilon(1e-5), spent)
+        run["privacy_engine"] = other = PrivacyEngine()
+        first = dpmf.opacus.attach(optimizer, designed(), KEY, **run)
+        epoch()
+        self.assertNotIn("earlier run", first.statement())
+        first.detach()
+        self.assertAlmostEqual(other.get_epsilon(1e-5), 2.0)
+        again = (optimizer, designed(), dpmf.testing_key(8))
+        self.refused(dpmf.ArgumentError, "has steps already", dpmf.opacus.attach, *again, **run)
+        second = dpmf.opacus.attach(*again, loader=batches)
+        epoch()
+        self.refused(dpmf.StateError, "after detach()", other.get_epsilon, 1e-5)
+        self.refused(dpmf.StateError, "after detach()", first.statement)
+        self.assertIn("earlier run", second.statement())
+
+    def test_one_engine_for_two_models(self):
+        """Both are made before either takes a step: the engine has the epsilon of the second alone, and refuses it once the first
+        has steps. An engine whose accountant is a ledger is refused, because the ledger would not see the run.
+        """
+        engine = PrivacyEngine()
+        made = [make(designed(), loader(), privacy_engine=engine)[2] for _ in range(2)]
+        self.step(made[1], made[1].optimizer)
+        self.assertAlmostEqual(engine.get_epsilon(1e-5), 2.0)
+        self.step(made[0], made[0].optimizer)
+        self.refused(dpmf.StateError, "has replaced", engine.get_epsilon, 1e-5)
+        self.assertIn("epsilon = 2", made[1].attached.statement())  # which is of that run
+        engine.accountant = dpmf.opacus.LedgerAccountant(str(self.folder / "ledger.json"))
+        self.refused(dpmf.ArgumentError, "has a ledger", make, designed(), loader(), privacy_engine=engine)
 
     def test_parameters_that_are_frozen_for_a_step(self):
         """Opacus takes an optimizer without trained parameters for one that needs no noise, and lets its step through.
