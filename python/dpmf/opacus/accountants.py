@@ -23,7 +23,7 @@ class Accountant(IAccountant):
     Where the loader could not be checked (`counted`): of the actual run so far, by the participations of every example; before
     the first step that is an error.
 
-    replaced    the accountant in whose place this one is, if it has one: there is no epsilon once that one has steps
+    replaced    the accountant in whose place this one is, if there is one: there is no epsilon once that one has steps
     """
 
     def __init__(self, mechanism: Mechanism, taken: Any):
@@ -49,11 +49,14 @@ class Accountant(IAccountant):
 
     def get_epsilon(self, delta: float, *_: Any, **__: Any) -> float:
         self.check()
-        if self.replaced is not None and len(self.replaced) > 0:
-            raise errors.StateError(
-                "the accountant that this one has replaced in its PrivacyEngine has steps, of another optimizer: no epsilon here covers "
-                "them. Give each optimizer an engine of its own, and add the runs up in a dpmf.Ledger"
-            )
+        replaced = self.replaced
+        while replaced is not None:
+            if len(replaced) > 0:
+                raise errors.StateError(
+                    "an accountant that this one has replaced in its PrivacyEngine has steps, of another optimizer: no epsilon here "
+                    "covers them. Give each optimizer an engine of its own, and add the runs up in a dpmf.Ledger"
+                )
+            replaced = getattr(replaced, "replaced", None)
         found = self._taken.privacy(delta)
         if found is None:
             most = self._taken.foreseen(delta)

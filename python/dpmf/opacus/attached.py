@@ -82,7 +82,7 @@ class Attached:
         model = getattr(module, "_module", module)  # Opacus' wrapper, or its hooks on the model itself
         self._untouched = None if model is None else Untouched(model, ())
         self._begins = None if model is None else model.register_forward_pre_hook(self._begin)
-        self._names = ["accumulate" if self.ghost else "clip_and_accumulate", "add_noise", "state_dict", "load_state_dict"]
+        self._names = ["accumulate" if self.ghost else "clip_and_accumulate", "add_noise", "scale_grad", "state_dict", "load_state_dict"]
         for name in self._names:
             setattr(optimizer, name, getattr(self, name))
         self._inside = self._noisy = False
@@ -198,6 +198,12 @@ class Attached:
         for p, noisy in zip(self._params, whole.split([p.numel() for p in self._params])):
             p.grad = noisy.view_as(p)
         self._noisy = True
+
+    def scale_grad(self) -> None:
+        """By the expected batch alone: Opacus divides by the number of backward passes too, which tells how large a secret batch was."""
+        if self.optimizer.loss_reduction == "mean":
+            for p in self._params:
+                p.grad /= self.optimizer.expected_batch_size
 
     def _check(self) -> None:
         optimizer = self.optimizer

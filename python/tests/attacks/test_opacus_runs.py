@@ -114,17 +114,17 @@ class RawSteps(Case):
         self.refused(dpmf.StateError, "after detach()", first.statement)
         self.assertIn("earlier run", second.statement())
 
-    def test_one_engine_for_two_models(self):
-        """Both are made before either takes a step: the engine has the epsilon of the second alone, and refuses it once the first
-        has steps. An engine whose accountant is a ledger is refused, because the ledger would not see the run.
+    def test_one_engine_for_several_models(self):
+        """All are made before one takes a step: the engine has the epsilon of the last alone, and refuses it once another has
+        steps. An engine whose accountant is a ledger is refused, because the ledger would not see the run.
         """
         engine = PrivacyEngine()
-        made = [make(designed(), loader(), privacy_engine=engine)[2] for _ in range(2)]
-        self.step(made[1], made[1].optimizer)
+        made = [make(designed(), loader(), privacy_engine=engine)[2] for _ in range(3)]
+        self.step(made[2], made[2].optimizer)
         self.assertAlmostEqual(engine.get_epsilon(1e-5), 2.0)
         self.step(made[0], made[0].optimizer)
         self.refused(dpmf.StateError, "has replaced", engine.get_epsilon, 1e-5)
-        self.assertIn("epsilon = 2", made[1].attached.statement())  # which is of that run
+        self.assertIn("epsilon = 2", made[2].attached.statement())  # which is of that run
         engine.accountant = dpmf.opacus.LedgerAccountant(str(self.folder / "ledger.json"))
         self.refused(dpmf.ArgumentError, "has a ledger", make, designed(), loader(), privacy_engine=engine)
 
@@ -431,6 +431,30 @@ class Divisors(Case):
         self.refused(dpmf.ArgumentError, "add-remove", make, m, batches)
         _, _, made = make(m, batches, expected_batch=8)
         self.assertEqual(made.optimizer.expected_batch_size, 8)
+
+    @unittest.skipIf(PrivacyEngine is None, "opacus is not installed")
+    def test_parts_of_a_secret_batch(self):
+        """A batch that does not fit is taken in parts of 8, with one backward() for each and one step for all.
+
+        Opacus divides by the number of parts too: the size of the noise told how large the secret batch was, and was half or a
+        third of what it should be. Now parts give what the whole batch gives.
+        """
+        m = dpmf.evaluate("identity", 8, sampling="poisson:0.2", adjacency="add-remove", epsilon=1, delta=1e-5)
+        found, parts = [], set()
+        for most in (EXAMPLES, 8):
+            drawn = dpmf.torch.BatchSampler.for_mechanism(m, data(), KEY)
+            torch.manual_seed(1)
+            net, _, made = make(m, dpmf.torch.data_loader(data(), drawn), expected_batch=12)
+            for x, y in made.loader:
+                made.optimizer.zero_grad()
+                pieces = list(zip(x.split(most), y.split(most)))
+                parts.add(len(pieces))
+                for inputs, targets in pieces:
+                    made.criterion(made.model(inputs), targets).backward()
+                made.optimizer.step()
+            found.append(net.weight.detach().clone())
+        self.assertGreater(len(parts), 1)
+        torch.testing.assert_close(*found)
 
 
 if __name__ == "__main__":
