@@ -29,6 +29,11 @@ from .accountants import Accountant
 TOGETHER = (
     "Opacus computes a batch at once: where its size is random, one example can change how the gradients of the others round.\n"
 )
+#: What is said beside ROUNDED.
+LEFT_OUT = (
+    "Holds for data whose gradients are finite numbers: Opacus adds a physical batch up at once, and where an example makes that sum "
+    "NaN or infinite, the whole of it is left out, which is more than one example's part.\n"
+)
 #: What is said of a run with an optimizer that has had another.
 EARLIER = (
     "The optimizer has taken steps in an earlier run, which are not in this epsilon: a dpmf.Ledger adds the runs up.\n"
@@ -242,7 +247,7 @@ class Attached:
             return "No example has taken part yet.\n"
         clip = float(self.optimizer.max_grad_norm)
         done = self.noise.step if self._ended is None else self._ended
-        said = said_by_run(self.mechanism, found, unit, clip, done) + (ROUNDED if self.ghost else EXACT + TOGETHER)
+        said = said_by_run(self.mechanism, found, unit, clip, done) + (ROUNDED + LEFT_OUT if self.ghost else EXACT + TOGETHER)
         return said + (EARLIER if self._earlier else "")
 
     # ---- checkpoints ----

@@ -205,7 +205,8 @@ class GhostSums(Case):
         made = dpmf.opacus.make_private(
             net, torch.optim.SGD(net.parameters(), lr=1.0),
             torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=len(x)),
-            mechanism("identity", 1), clip_norm=self.CLIP, key=KEY, clipping="ghost", criterion=criterion,
+            mechanism("identity", 1, sigma=None, epsilon=1.0, delta=1e-5), clip_norm=self.CLIP, key=KEY, clipping="ghost",
+            criterion=criterion,
         )
         for inputs, targets in made.loader:
             made.optimizer.zero_grad()
@@ -293,6 +294,25 @@ class GhostSums(Case):
             self.plain(made, x, y)
 
         self.assertLess(self.moved(self.far, first), 1.001)
+
+    def test_a_statement_names_what_is_left_out(self):
+        """One NaN takes its whole physical batch out of the sum, 100 clip norms here, and no route through Opacus' passes can avoid it.
+
+        Before, the statement named the epsilon without this condition. The exact route leaves out the example alone.
+        """
+        x, y = torch.ones(self.EXAMPLES, 5), torch.zeros(self.EXAMPLES, 1)
+        said = {}
+
+        def step(made, inputs, targets):
+            self.plain(made, inputs, targets)
+            said["ghost"] = made.attached.statement()
+
+        found = [self.released(x, y, torch.nn.MSELoss(), step)]
+        x[7, 0] = float("nan")
+        found.append(self.released(x, y, torch.nn.MSELoss(), step))
+        self.assertGreater(float((found[0] - found[1]).norm()), self.EXAMPLES - 1)
+        self.assertIn("Holds for data whose gradients are finite", said["ghost"])
+        self.assertNotIn("Holds for data whose", make(designed(), loader())[2].attached.statement())
 
     def test_an_audit_of_ghost_clipping(self):
         """Canaries whose outputs have a dimension too many: before, the audit had no such run; and with Opacus' own product it
