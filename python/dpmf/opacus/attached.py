@@ -20,8 +20,8 @@ from ..torch.clipping import EXACT, ROUNDED
 from ..torch.ghost import check_width, factors
 from ..torch.group import Group
 from ..torch.noise import Rows, make_stream, shard_of
-from ..torch.parameters import Untouched
-from ..torch.private import NOTHING_LOADED, STATE, said_by_run
+from ..torch.parameters import Untouched, not_finite
+from ..torch.private import NOT_FINITE, NOTHING_LOADED, STATE, said_by_run
 from ..torch.sums import ExactSum
 from .accountants import Accountant
 
@@ -38,6 +38,7 @@ LEFT_OUT = (
 EARLIER = (
     "The optimizer has taken steps in an earlier run, which are not in this epsilon: a dpmf.Ledger adds the runs up.\n"
 )
+OF_NO_USE = "A parameter of the model is NaN or infinite: the guarantee holds all the same, and the model is of no use.\n"
 GHOST = (DPOptimizerFastGradientClipping, DistributedDPOptimizerFastGradientClipping)
 
 
@@ -85,6 +86,9 @@ class Attached:
         self._ended: Optional[int] = None  # the steps of a run that is over
         self._earlier = getattr(optimizer.original_optimizer, "_dpmf_ran", False)
         model = getattr(module, "_module", module)  # Opacus' wrapper, or its hooks on the model itself
+        named = model.named_parameters() if model is not None else (("%d of the optimizer" % i, p) for i, p in enumerate(self._params))
+        self._named: Dict[str, Any] = dict(named)
+        self._finite: List[int] = []  # counts of writes to parameters that were looked at
         self._untouched = None if model is None else Untouched(model, ())
         self._begins = None if model is None else model.register_forward_pre_hook(self._begin)
         self._names = ["accumulate" if self.ghost else "clip_and_accumulate", "add_noise", "scale_grad", "state_dict", "load_state_dict"]
@@ -216,6 +220,7 @@ class Attached:
             self._untouched.check()
         if self._lost:
             raise errors.StateError(NOTHING_LOADED % (self._lost, self.mechanism.steps))
+        self._check_finite("before step %d" % self.noise.step)
         if self.noise.step >= self.mechanism.steps:
             raise errors.ArgumentError(
                 "the mechanism has %d steps, and all have been taken: the run is over" % self.mechanism.steps
@@ -237,6 +242,25 @@ class Attached:
                 "the optimizer's parameters are not those that the noise was made for: some would be stepped without noise"
             )
 
+    def _check_finite(self, when: str) -> None:
+        """Raises if a parameter is not finite: all gradients would be NaN, and each of them adds 0."""
+        writes = [p._version for p in self._named.values()]
+        if writes == self._finite:
+            return
+        found = not_finite(self._named)
+        if found is not None:
+            self.discard()
+            raise errors.NumericalError(NOT_FINITE % (found, when))
+        self._finite = writes
+
+    def discard(self) -> None:
+        """Forgets the gradients that are in no step yet, and the batches that the loader has given for them."""
+        self._sum.zero_()
+        self._taken.forget()
+        self._pending, self._clipped = -1, []
+        for p in self._params:
+            p.grad = p.grad_sample = p.summed_grad = None
+
     def statement(self, unit: Optional[str] = None) -> str:
         """The guarantee in sentences, and how gradients were clipped; the unit as for dpmf.torch's Private."""
         if unit is not None:
@@ -248,7 +272,7 @@ class Attached:
         clip = float(self.optimizer.max_grad_norm)
         done = self.noise.step if self._ended is None else self._ended
         said = said_by_run(self.mechanism, found, unit, clip, done) + (ROUNDED + LEFT_OUT if self.ghost else EXACT + TOGETHER)
-        return said + (EARLIER if self._earlier else "")
+        return said + (EARLIER if self._earlier else "") + (OF_NO_USE if not_finite(self._named) is not None else "")
 
     # ---- checkpoints ----
 
@@ -269,8 +293,7 @@ class Attached:
             )
         own = state[STATE]
         self.noise.load_state_dict({**own["noise"], "offset": self._shard[0], "count": self._shard[1]})
-        self._sum.zero_()
-        self._pending, self._clipped = -1, []
+        self.discard()
         self._taken.load_state_dict(own["taken"], self.noise.step)
         self.accountant._steps = self.noise.step
         self.optimizer.original_optimizer.load_state_dict({name: part for name, part in state.items() if name != STATE})
@@ -330,10 +353,15 @@ def guarded(step: Any, attached: Attached) -> Any:
 
     def guarded_step(_optimizer: Any, closure: Any = None) -> Any:
         attached._inside, attached._noisy = True, False
+        before = attached.noise.step
         try:
-            return step(closure)
+            result = step(closure)
         finally:
             attached._inside = attached._noisy = False
+        if attached.noise.step > before:  # the weights have their noise: that one of them is not finite reveals nothing else
+            attached._finite = []
+            attached._check_finite("after step %d" % before)
+        return result
 
     guarded_step.__dict__.update(getattr(step, "__dict__", {}))  # the mark of a learning-rate scheduler
     return guarded_step

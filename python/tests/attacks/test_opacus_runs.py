@@ -150,6 +150,41 @@ class RawSteps(Case):
         dpmf.opacus.attach(first, designed(), KEY, loader=loader())
         self.refused(dpmf.ArgumentError, "already", dpmf.opacus.attach, second, designed(), KEY, loader=loader())
 
+    def test_weights_that_are_not_finite(self):
+        """A learning rate takes the weights to infinity, or a model begins with NaN: every later gradient is NaN and adds 0.
+
+        Before, such a run went silently to its end under Opacus, and its statement had no word about it.
+        """
+        for clipping in ("per-example", "ghost"):
+            _, optimizer, made = make(designed(), loader(), clipping=clipping)
+            optimizer.param_groups[0]["lr"] = float("inf")
+            self.refused(dpmf.NumericalError, "not finite after step 0", self.step, made, made.optimizer)
+            self.assertIn("the model is of no use", made.attached.statement())
+            net, _, made = make(designed(), loader(), clipping=clipping)
+            with torch.no_grad():
+                net.bias[0] = float("nan")
+            self.refused(dpmf.NumericalError, "bias is not finite before step 0", self.step, made, made.optimizer)
+            self.assertEqual(made.attached.noise.step, 0)
+
+    def test_batches_that_are_never_used(self):
+        """A loop skips a batch of a counted loader. Before, the error named discard(), and there was none under Opacus."""
+        _, _, made = make(designed(), loader(shuffle=True))
+        batches = iter(made.loader)
+        next(batches)
+
+        def step():
+            x, y = next(batches)
+            made.optimizer.zero_grad()
+            made.criterion(made.model(x), y).backward()
+            made.optimizer.step()
+
+        self.refused(dpmf.StateError, "call discard()", step)
+        made.attached.discard()
+        step()
+        units, steps = made.attached._taken.log()
+        self.assertEqual((len(set(units.tolist())), set(steps.tolist())), (BATCH, {0}))
+        self.assertEqual(made.attached.noise.step, 1)
+
     def test_learning_rate_schedules_keep_working(self):
         """A scheduler puts its own step on the optimizer, before or after; the guard must let both through."""
         for early in (True, False):
