@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import types
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import torch
 from opacus.optimizers import DPOptimizer
@@ -17,11 +17,12 @@ from ..mechanism import Mechanism
 from ..privacy import unit_name
 from ..torch import randomness
 from ..torch.clipping import EXACT, ROUNDED
-from ..torch.ghost import check_width, factors
+from ..torch.ghost import check_width, factors, norms_of
 from ..torch.group import Group
 from ..torch.noise import Rows, make_stream, shard_of
 from ..torch.parameters import Untouched, not_finite
 from ..torch.private import NOT_FINITE, NOTHING_LOADED, STATE, said_by_run
+from ..torch.pytree import flatten
 from ..torch.sums import ExactSum
 from .accountants import Accountant
 
@@ -39,6 +40,8 @@ EARLIER = (
     "The optimizer has taken steps in an earlier run, which are not in this epsilon: a dpmf.Ledger adds the runs up.\n"
 )
 OF_NO_USE = "A parameter of the model is NaN or infinite: the guarantee holds all the same, and the model is of no use.\n"
+#: Where a node of autograd's graph has the parameters that it uses inside of their layer.
+USES = "dpmf_uses"
 GHOST = (DPOptimizerFastGradientClipping, DistributedDPOptimizerFastGradientClipping)
 
 
@@ -88,6 +91,7 @@ class Attached:
         model = getattr(module, "_module", module)  # Opacus' wrapper, or its hooks on the model itself
         named = model.named_parameters() if model is not None else (("%d of the optimizer" % i, p) for i, p in enumerate(self._params))
         self._named: Dict[str, Any] = dict(named)
+        self._ids = {id(p) for p in self._params}
         self._finite: List[int] = []  # counts of writes to parameters that were looked at
         self._untouched = None if model is None else Untouched(model, ())
         self._begins = None if model is None else model.register_forward_pre_hook(self._begin)
@@ -99,8 +103,10 @@ class Attached:
         optimizer.step = types.MethodType(guarded(optimizer.step, self), optimizer)  # type: ignore[method-assign]
         self._disarmed = optimizer.original_optimizer.register_step_pre_hook(self._refuse_raw)
         optimizer.original_optimizer._dpmf_attached = self
+        self._marks: List[Any] = []
         if self.ghost:
             module.get_clipping_coef = self._factors
+            self._marks = [m.register_forward_hook(mark_uses, with_kwargs=True) for m in model.modules() if m._parameters]
         optimizer._dpmf_attached = self
 
     def _refuse_raw(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
@@ -141,14 +147,25 @@ class Attached:
 
     def _factors(self) -> "Factors":
         """In the place of the ghost module's own: between its two backward passes."""
-        for p in self._params:  # autocast around the model makes them bfloat16
-            check_width(getattr(p, "_norm_sample", p).dtype, "the norm of a gradient")
-        norms = self._module.get_norm_sample()
+        seen = [p for p in self._module.trainable_parameters if getattr(p, "_norm_sample", None) is not None]
+        for p in seen:  # autocast around the model makes them bfloat16
+            check_width(p._norm_sample.dtype, "the norm of a gradient")
+        norms = self._module.per_sample_gradient_norms = norms_of(seen)
+        for p in seen:
+            p._norm_sample = None  # a layer that the next batch does not use must not have the norms of this one
         self._pending = len(norms)
-        return Factors(factors(norms.double(), float(self.optimizer.max_grad_norm)).to(norms), self._clip)
+        return Factors(factors(norms, float(self.optimizer.max_grad_norm)).to(self._params[0].dtype), self._clip)
 
     def _clip(self, loss: torch.Tensor) -> None:
         """The second backward pass, whose gradients are kept where no other loss can add to them."""
+        outside = used_outside(loss, {name: p for name, p in self._named.items() if id(p) in self._ids})
+        if outside is not None:
+            self._pending = -1
+            raise errors.UnsupportedError(
+                "the parameter %s is used without a call of its layer in training mode, where the hooks of Opacus do not see it: that part "
+                "of its gradient would not be clipped. Accepted: clipping='per-example'; for a penalty on the weights, the optimizer's "
+                "weight_decay" % outside
+            )
         for p in self._params:
             p.grad = None
         self._module.disable_hooks()
@@ -233,10 +250,9 @@ class Attached:
             raise errors.StateError(
                 "noise_multiplier = %s, and the mechanism has %s" % (optimizer.noise_multiplier, self._multiplier)
             )
-        known = {id(p) for p in self._params}
         now = [p for group in optimizer.param_groups for p in group["params"]]
         if [id(p) for p in optimizer.params] != [id(p) for p in self._params] or any(
-            id(p) not in known and (p.requires_grad or p.grad is not None) for p in now
+            id(p) not in self._ids and (p.requires_grad or p.grad is not None) for p in now
         ):
             raise errors.StateError(
                 "the optimizer's parameters are not those that the noise was made for: some would be stepped without noise"
@@ -311,6 +327,8 @@ class Attached:
             self.optimizer.step = self._own_step
         if self.ghost:
             self._module.__dict__.pop("get_clipping_coef", None)
+            for hook in self._marks:
+                hook.remove()
         if self._begins is not None:
             self._begins.remove()
         self.optimizer.noise_multiplier, self.optimizer.step_hook = self._before
@@ -365,6 +383,41 @@ def guarded(step: Any, attached: Attached) -> Any:
 
     guarded_step.__dict__.update(getattr(step, "__dict__", {}))  # the mark of a learning-rate scheduler
     return guarded_step
+
+
+def mark_uses(module: Any, positional: Any, named: Any, outputs: Any) -> None:
+    """After a forward pass of a layer: notes in autograd's nodes that they use its parameters inside of it."""
+    if not (module.training and torch.is_grad_enabled()):
+        return  # Opacus' hooks look away too
+    own = {id(p) for p in module._parameters.values() if p is not None}
+    stop = {t.grad_fn for t in flatten((positional, named))[0] if t.grad_fn is not None}
+    for node, parameter in uses([t.grad_fn for t in flatten(outputs)[0] if t.grad_fn is not None], stop):
+        if id(parameter) in own:
+            node.metadata.setdefault(USES, set()).add(id(parameter))
+
+
+def used_outside(loss: torch.Tensor, parameters: Dict[str, Any]) -> Optional[str]:
+    """The name of a trained parameter that the loss depends on by another way than its layer; None: there is none."""
+    names = {id(p): name for name, p in parameters.items()}
+    for node, parameter in uses([loss.grad_fn], set()):
+        if id(parameter) in names and id(parameter) not in node.metadata.get(USES, ()):
+            return names[id(parameter)]
+    return None
+
+
+def uses(nodes: List[Any], stop: Set[Any]) -> Iterator[Tuple[Any, Any]]:
+    """(node, parameter) of every use of a leaf in autograd's graph, from these nodes on and not beyond `stop`."""
+    nodes, seen = [node for node in nodes if node not in stop], set(stop)
+    while nodes:
+        node = nodes.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for following, _ in node.next_functions:
+            if type(following).__name__ == "AccumulateGrad":
+                yield node, following.variable
+            elif following is not None and following not in seen:
+                nodes.append(following)
 
 
 def as_list(sample: Any) -> List[Any]:

@@ -330,6 +330,59 @@ class GhostSums(Case):
 
         self.assertLess(self.moved(self.far, first), 1.001)
 
+    def test_weights_that_are_used_outside_of_their_layer(self):
+        """Hooks do not see a product with another layer's weight, or a penalty on the weights.
+
+        The norms lacked that part, and the sums had it: one example moved them by 7.5 clip norms.
+        """
+
+        class Direct(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(5, 1, bias=False)
+
+            def forward(self, x):
+                return self.layer(1e-3 * x) + x @ self.layer.weight.t()
+
+        def penalty(made, x, y):
+            (made.criterion(made.model(x), y) + 10 * next(made.model.parameters()).square().sum()).backward()
+
+        for net, step in ((Direct, self.plain), (lambda: None, penalty)):
+            self.refused(dpmf.UnsupportedError, "weight is used without a call of its layer", self.moved, self.far, step, net=net)
+
+    def test_norms_of_an_earlier_batch(self):
+        """A layer is used by the first batch and not by the second. Before, the norms of the first stayed on its parameters, and an
+        example of the first batch decided how strongly one of the second was clipped.
+        """
+
+        class Branch(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.both, self.first = torch.nn.Linear(5, 2), torch.nn.Linear(5, 2)
+                self.steps = 0
+
+            def forward(self, x):
+                self.steps += 1
+                return self.both(x) + (self.first(x) if self.steps == 1 else 0)
+
+        found = []
+        for secret in (0.0, 100.0):
+            x, y = torch.ones(20, 5), torch.zeros(20, dtype=torch.long)
+            x[7] = secret
+            torch.manual_seed(1)
+            net = Branch()
+            made = dpmf.opacus.make_private(
+                net, torch.optim.SGD(net.parameters(), lr=0.0),
+                torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=10),
+                mechanism("identity", 2, participation="single"), clip_norm=1.0, key=KEY, clipping="ghost",
+            )
+            for inputs, targets in made.loader:
+                made.optimizer.zero_grad()
+                self.plain(made, inputs, targets)
+                made.optimizer.step()
+            found.append(torch.cat([p.grad.reshape(-1) for p in net.parameters()]))
+        self.assertTrue(torch.equal(*found))
+
     def test_a_statement_names_what_is_left_out(self):
         """One NaN takes its whole physical batch out of the sum, 100 clip norms here, and no route through Opacus' passes can avoid it.
 
