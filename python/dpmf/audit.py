@@ -290,9 +290,20 @@ def opacus_run(
     confidence: float = 0.95,
     epsilon: Optional[float] = None,
     delta: Optional[float] = None,
+    clipping: str = "per-example",
 ) -> Audit:
     """The same through dpmf.opacus.make_private: hooks and optimizer of Opacus with this library's clipping and noise."""
+    import torch
+
     from . import opacus as private_opacus
+
+    class Outputs(torch.nn.Module):
+        """The loss of an example is the model's output for it."""
+
+        reduction = "mean"
+
+        def forward(self, outputs: torch.Tensor) -> torch.Tensor:
+            return outputs.sum() / max(1, len(outputs)) if self.reduction == "mean" else outputs
 
     planted = _Canaries(_check(mechanism), canaries, clip_norm, key, None)
     made = private_opacus.make_private(
@@ -304,11 +315,13 @@ def opacus_run(
         key=planted.key,
         label=LABEL,
         expected_batch=planted.expected_batch,
+        clipping=clipping,
+        criterion=Outputs(),
     )
 
     def step(examples: Any) -> None:
         made.optimizer.zero_grad()
-        (made.model(examples).sum() / max(1, len(examples))).backward()  # a mean, as Opacus expects
+        made.criterion(made.model(examples)).backward()
         made.optimizer.step()
 
     return planted.train(step, made.loader, confidence=confidence, epsilon=epsilon, delta=delta)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Set, Tuple
+from typing import Any, Dict, Optional, Set, Tuple
 
 from opacus.accountants import IAccountant
 
@@ -22,18 +22,21 @@ class Accountant(IAccountant):
 
     Where the loader could not be checked (`counted`): of the actual run so far, by the participations of every example; before
     the first step that is an error.
+
+    replaced    the accountant in whose place this one is, if there is one: there is no epsilon once that one has steps
     """
 
     def __init__(self, mechanism: Mechanism, taken: Any):
         self.history: Any = []
+        self.replaced: Optional[IAccountant] = None
         self._mechanism, self._taken, self._steps = mechanism, taken, 0
-        self.steps_after = False  # the optimizer went on without this library's noise
+        self.steps_after = False  # the optimizer went on, without this library's noise or in another run
 
     def check(self) -> None:
         """Raises if the run has steps that no figure here covers."""
         if self.steps_after:
             raise errors.StateError(
-                "the optimizer took steps after detach(), without this library's noise: no epsilon here covers them. Ask before them, or "
+                "the optimizer took steps after detach(), which are not of this run: no epsilon here covers them. Ask before them, or "
                 "account for the rest separately"
             )
 
@@ -46,6 +49,14 @@ class Accountant(IAccountant):
 
     def get_epsilon(self, delta: float, *_: Any, **__: Any) -> float:
         self.check()
+        replaced = self.replaced
+        while replaced is not None:
+            if len(replaced) > 0:
+                raise errors.StateError(
+                    "an accountant that this one has replaced in its PrivacyEngine has steps, of another optimizer: no epsilon here "
+                    "covers them. Give each optimizer an engine of its own, and add the runs up in a dpmf.Ledger"
+                )
+            replaced = getattr(replaced, "replaced", None)
         found = self._taken.privacy(delta)
         if found is None:
             most = self._taken.foreseen(delta)

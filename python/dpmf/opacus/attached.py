@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import types
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import torch
 from opacus.optimizers import DPOptimizer
@@ -17,11 +17,12 @@ from ..mechanism import Mechanism
 from ..privacy import unit_name
 from ..torch import randomness
 from ..torch.clipping import EXACT, ROUNDED
-from ..torch.ghost import check_width, factors
+from ..torch.ghost import check_width, factors, norms_of
 from ..torch.group import Group
 from ..torch.noise import Rows, make_stream, shard_of
-from ..torch.parameters import Untouched
-from ..torch.private import NOTHING_LOADED, STATE, said_by_run
+from ..torch.parameters import Untouched, not_finite
+from ..torch.private import NOT_FINITE, NOTHING_LOADED, STATE, said_by_run
+from ..torch.pytree import flatten
 from ..torch.sums import ExactSum
 from .accountants import Accountant
 
@@ -29,6 +30,18 @@ from .accountants import Accountant
 TOGETHER = (
     "Opacus computes a batch at once: where its size is random, one example can change how the gradients of the others round.\n"
 )
+#: What is said beside ROUNDED.
+LEFT_OUT = (
+    "Holds for data whose gradients are finite numbers: Opacus adds a physical batch up at once, and where an example makes that sum "
+    "NaN or infinite, the whole of it is left out, which is more than one example's part.\n"
+)
+#: What is said of a run with an optimizer that has had another.
+EARLIER = (
+    "The optimizer has taken steps in an earlier run, which are not in this epsilon: a dpmf.Ledger adds the runs up.\n"
+)
+OF_NO_USE = "A parameter of the model is NaN or infinite: the guarantee holds all the same, and the model is of no use.\n"
+#: Where a node of autograd's graph has the parameters that it uses inside of their layer.
+USES = "dpmf_uses"
 GHOST = (DPOptimizerFastGradientClipping, DistributedDPOptimizerFastGradientClipping)
 
 
@@ -72,11 +85,17 @@ class Attached:
         optimizer.attach_step_hook(lambda _: self.accountant.step(noise_multiplier=self._multiplier, sample_rate=0.0))
         self.ghost = isinstance(optimizer, GHOST)
         self._module, self._pending = module, -1
+        self._clipped: List[torch.Tensor] = []  # of ghost clipping: the gradients of _pending examples
         self._ended: Optional[int] = None  # the steps of a run that is over
+        self._earlier = getattr(optimizer.original_optimizer, "_dpmf_ran", False)
         model = getattr(module, "_module", module)  # Opacus' wrapper, or its hooks on the model itself
+        named = model.named_parameters() if model is not None else (("%d of the optimizer" % i, p) for i, p in enumerate(self._params))
+        self._named: Dict[str, Any] = dict(named)
+        self._ids = {id(p) for p in self._params}
+        self._finite: List[int] = []  # counts of writes to parameters that were looked at
         self._untouched = None if model is None else Untouched(model, ())
         self._begins = None if model is None else model.register_forward_pre_hook(self._begin)
-        self._names = ["accumulate" if self.ghost else "clip_and_accumulate", "add_noise", "state_dict", "load_state_dict"]
+        self._names = ["accumulate" if self.ghost else "clip_and_accumulate", "add_noise", "scale_grad", "state_dict", "load_state_dict"]
         for name in self._names:
             setattr(optimizer, name, getattr(self, name))
         self._inside = self._noisy = False
@@ -84,8 +103,10 @@ class Attached:
         optimizer.step = types.MethodType(guarded(optimizer.step, self), optimizer)  # type: ignore[method-assign]
         self._disarmed = optimizer.original_optimizer.register_step_pre_hook(self._refuse_raw)
         optimizer.original_optimizer._dpmf_attached = self
+        self._marks: List[Any] = []
         if self.ghost:
             module.get_clipping_coef = self._factors
+            self._marks = [m.register_forward_hook(mark_uses, with_kwargs=True) for m in model.modules() if m._parameters]
         optimizer._dpmf_attached = self
 
     def _refuse_raw(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
@@ -97,9 +118,9 @@ class Attached:
             )
         self._noisy = False
 
-    def _leave(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if getattr(optimizer, "_dpmf_attached", None) is None:  # steps of a second attach have their own epsilon
-            self.accountant.steps_after = True
+    def _leave(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        """Before every step after detach(), those of a second attach() too: their epsilon is not this one."""
+        self.accountant.steps_after = True
 
     def _begin(self, module: Any, _inputs: Any) -> None:
         """A forward pass in training mode begins: it must leave the buffers as they are."""
@@ -124,13 +145,37 @@ class Attached:
             for part in as_list(p.grad_sample):
                 part._processed = True
 
-    def _factors(self) -> torch.Tensor:
+    def _factors(self) -> "Factors":
         """In the place of the ghost module's own: between its two backward passes."""
-        for p in self._params:  # autocast around the model makes them bfloat16
-            check_width(getattr(p, "_norm_sample", p).dtype, "the norm of a gradient")
-        norms = self._module.get_norm_sample()
+        seen = [p for p in self._module.trainable_parameters if getattr(p, "_norm_sample", None) is not None]
+        for p in seen:  # autocast around the model makes them bfloat16
+            check_width(p._norm_sample.dtype, "the norm of a gradient")
+        norms = self._module.per_sample_gradient_norms = norms_of(seen)
+        for p in seen:
+            p._norm_sample = None  # a layer that the next batch does not use must not have the norms of this one
         self._pending = len(norms)
-        return factors(norms.double(), float(self.optimizer.max_grad_norm)).to(norms)
+        return Factors(factors(norms, float(self.optimizer.max_grad_norm)).to(self._params[0].dtype), self._clip)
+
+    def _clip(self, loss: torch.Tensor) -> None:
+        """The second backward pass, whose gradients are kept where no other loss can add to them."""
+        outside = used_outside(loss, {name: p for name, p in self._named.items() if id(p) in self._ids})
+        if outside is not None:
+            self._pending = -1
+            raise errors.UnsupportedError(
+                "the parameter %s is used without a call of its layer in training mode, where the hooks of Opacus do not see it: that part "
+                "of its gradient would not be clipped. Accepted: clipping='per-example'; for a penalty on the weights, the optimizer's "
+                "weight_decay" % outside
+            )
+        for p in self._params:
+            p.grad = None
+        self._module.disable_hooks()
+        try:
+            loss.backward()
+        finally:
+            self._module.enable_hooks()
+        self._clipped = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._params]
+        for p in self._params:
+            p.grad = None
 
     def accumulate(self) -> None:
         """Ghost clipping: the sum of a physical batch, clipped already."""
@@ -140,13 +185,17 @@ class Attached:
                 "there are no clipped gradients since the last step: criterion(model(x), y).backward(), with the criterion "
                 "that Opacus gave, comes before every step"
             )
+        if any(p.grad is not None for p in self._params):
+            raise errors.StateError(
+                "there are gradients beside the clipped ones: since criterion(model(x), y).backward() another backward(), or code of "
+                "yours, has written into .grad, and nothing clips that. Add the losses of each example up, in one criterion"
+            )
         self._taken.take(self.noise.step, self._pending, [], None, None)
         if all(p.summed_grad is None for p in self._params):
             self._sum.zero_()
-        found = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._params]
-        if all(bool(torch.isfinite(g).all()) for g in found):
-            self._sum.add_sum(found, self._pending)
-        self._pending = -1
+        if all(bool(torch.isfinite(g).all()) for g in self._clipped):
+            self._sum.add_sum(self._clipped, self._pending)
+        self._pending, self._clipped = -1, []
         for p in self._params:
             p.summed_grad = self._sum.sum[:0]
 
@@ -176,12 +225,19 @@ class Attached:
             p.grad = noisy.view_as(p)
         self._noisy = True
 
+    def scale_grad(self) -> None:
+        """By the expected batch alone: Opacus divides by the number of backward passes too, which tells how large a secret batch was."""
+        if self.optimizer.loss_reduction == "mean":
+            for p in self._params:
+                p.grad /= self.optimizer.expected_batch_size
+
     def _check(self) -> None:
         optimizer = self.optimizer
         if self._untouched is not None:
             self._untouched.check()
         if self._lost:
             raise errors.StateError(NOTHING_LOADED % (self._lost, self.mechanism.steps))
+        self._check_finite("before step %d" % self.noise.step)
         if self.noise.step >= self.mechanism.steps:
             raise errors.ArgumentError(
                 "the mechanism has %d steps, and all have been taken: the run is over" % self.mechanism.steps
@@ -194,14 +250,32 @@ class Attached:
             raise errors.StateError(
                 "noise_multiplier = %s, and the mechanism has %s" % (optimizer.noise_multiplier, self._multiplier)
             )
-        known = {id(p) for p in self._params}
         now = [p for group in optimizer.param_groups for p in group["params"]]
         if [id(p) for p in optimizer.params] != [id(p) for p in self._params] or any(
-            id(p) not in known and (p.requires_grad or p.grad is not None) for p in now
+            id(p) not in self._ids and (p.requires_grad or p.grad is not None) for p in now
         ):
             raise errors.StateError(
                 "the optimizer's parameters are not those that the noise was made for: some would be stepped without noise"
             )
+
+    def _check_finite(self, when: str) -> None:
+        """Raises if a parameter is not finite: all gradients would be NaN, and each of them adds 0."""
+        writes = [p._version for p in self._named.values()]
+        if writes == self._finite:
+            return
+        found = not_finite(self._named)
+        if found is not None:
+            self.discard()
+            raise errors.NumericalError(NOT_FINITE % (found, when))
+        self._finite = writes
+
+    def discard(self) -> None:
+        """Forgets the gradients that are in no step yet, and the batches that the loader has given for them."""
+        self._sum.zero_()
+        self._taken.forget()
+        self._pending, self._clipped = -1, []
+        for p in self._params:
+            p.grad = p.grad_sample = p.summed_grad = None
 
     def statement(self, unit: Optional[str] = None) -> str:
         """The guarantee in sentences, and how gradients were clipped; the unit as for dpmf.torch's Private."""
@@ -213,7 +287,8 @@ class Attached:
             return "No example has taken part yet.\n"
         clip = float(self.optimizer.max_grad_norm)
         done = self.noise.step if self._ended is None else self._ended
-        return said_by_run(self.mechanism, found, unit, clip, done) + (ROUNDED if self.ghost else EXACT + TOGETHER)
+        said = said_by_run(self.mechanism, found, unit, clip, done) + (ROUNDED + LEFT_OUT if self.ghost else EXACT + TOGETHER)
+        return said + (EARLIER if self._earlier else "") + (OF_NO_USE if not_finite(self._named) is not None else "")
 
     # ---- checkpoints ----
 
@@ -234,7 +309,7 @@ class Attached:
             )
         own = state[STATE]
         self.noise.load_state_dict({**own["noise"], "offset": self._shard[0], "count": self._shard[1]})
-        self._sum.zero_()
+        self.discard()
         self._taken.load_state_dict(own["taken"], self.noise.step)
         self.accountant._steps = self.noise.step
         self.optimizer.original_optimizer.load_state_dict({name: part for name, part in state.items() if name != STATE})
@@ -252,12 +327,43 @@ class Attached:
             self.optimizer.step = self._own_step
         if self.ghost:
             self._module.__dict__.pop("get_clipping_coef", None)
+            for hook in self._marks:
+                hook.remove()
         if self._begins is not None:
             self._begins.remove()
         self.optimizer.noise_multiplier, self.optimizer.step_hook = self._before
         if self._ended is None:
             self._ended = self.noise.step
+        if self._ended > 0:
+            self.optimizer.original_optimizer._dpmf_ran = True
         self.noise.close()
+
+
+class Factors:
+    """What Opacus multiplies the losses of a batch with.
+
+    The product, which torch would broadcast, and its gradient are formed here: what Opacus gets is a 0.
+    """
+
+    def __init__(self, factors: torch.Tensor, clip: Callable[[torch.Tensor], None]):
+        self._factors, self._clip = factors, clip
+
+    def to(self, *_: Any) -> "Factors":
+        return self
+
+    def __mul__(self, losses: torch.Tensor) -> torch.Tensor:
+        count = len(self._factors)
+        if losses.dim() < 1 or tuple(losses.shape) != (count,) + (1,) * (losses.dim() - 1):
+            raise errors.ArgumentError(
+                "criterion: losses of shape %s for %d examples, accepted: one loss for each example, (%d,) or (%d, 1). Other losses "
+                "cannot be clipped by example: add up those of an example first; for sequences, Opacus' criterion takes shape="
+                % (tuple(losses.shape), count, count, count)
+            )
+        self._clip(self.scaled(losses.reshape(count)).sum())
+        return torch.zeros((), requires_grad=True)
+
+    def scaled(self, losses: torch.Tensor) -> torch.Tensor:
+        return self._factors.to(losses.device) * losses
 
 
 def guarded(step: Any, attached: Attached) -> Any:
@@ -265,13 +371,53 @@ def guarded(step: Any, attached: Attached) -> Any:
 
     def guarded_step(_optimizer: Any, closure: Any = None) -> Any:
         attached._inside, attached._noisy = True, False
+        before = attached.noise.step
         try:
-            return step(closure)
+            result = step(closure)
         finally:
             attached._inside = attached._noisy = False
+        if attached.noise.step > before:  # the weights have their noise: that one of them is not finite reveals nothing else
+            attached._finite = []
+            attached._check_finite("after step %d" % before)
+        return result
 
     guarded_step.__dict__.update(getattr(step, "__dict__", {}))  # the mark of a learning-rate scheduler
     return guarded_step
+
+
+def mark_uses(module: Any, positional: Any, named: Any, outputs: Any) -> None:
+    """After a forward pass of a layer: notes in autograd's nodes that they use its parameters inside of it."""
+    if not (module.training and torch.is_grad_enabled()):
+        return  # Opacus' hooks look away too
+    own = {id(p) for p in module._parameters.values() if p is not None}
+    stop = {t.grad_fn for t in flatten((positional, named))[0] if t.grad_fn is not None}
+    for node, parameter in uses([t.grad_fn for t in flatten(outputs)[0] if t.grad_fn is not None], stop):
+        if id(parameter) in own:
+            node.metadata.setdefault(USES, set()).add(id(parameter))
+
+
+def used_outside(loss: torch.Tensor, parameters: Dict[str, Any]) -> Optional[str]:
+    """The name of a trained parameter that the loss depends on by another way than its layer; None: there is none."""
+    names = {id(p): name for name, p in parameters.items()}
+    for node, parameter in uses([loss.grad_fn], set()):
+        if id(parameter) in names and id(parameter) not in node.metadata.get(USES, ()):
+            return names[id(parameter)]
+    return None
+
+
+def uses(nodes: List[Any], stop: Set[Any]) -> Iterator[Tuple[Any, Any]]:
+    """(node, parameter) of every use of a leaf in autograd's graph, from these nodes on and not beyond `stop`."""
+    nodes, seen = [node for node in nodes if node not in stop], set(stop)
+    while nodes:
+        node = nodes.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for following, _ in node.next_functions:
+            if type(following).__name__ == "AccumulateGrad":
+                yield node, following.variable
+            elif following is not None and following not in seen:
+                nodes.append(following)
 
 
 def as_list(sample: Any) -> List[Any]:

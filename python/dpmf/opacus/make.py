@@ -18,6 +18,7 @@ from ..noise import STREAM
 from ..torch.batches import BatchSampler
 from ..torch.make import check_arguments, check_divisor, check_part, hide_units
 from ..torch.participation import participation_tracker
+from .accountants import LedgerAccountant
 from .attached import GHOST, Attached
 
 ONE_NORM = "one clip norm for all layers and all steps is accepted (DPOptimizer, ghost clipping)"
@@ -51,6 +52,7 @@ def attach(
                loader in the data's own order, are checked against the mechanism. The participations in any other are counted:
                `attached.accountant.counted`, and the epsilon is that of the actual run so far. A warning has the epsilon that the whole
                run can come to, where that is above the mechanism's
+    privacy_engine   whose get_epsilon is that of this run from then on; an accountant of it that has steps is refused
     module     for ghost clipping: the module that Opacus gave, whose clipping factors are computed here
     expected_batch   what sums are divided by. None: the sampler's, or what Opacus took from the loader, which both follow from
                the number of examples. With add-remove adjacency that number is secret, and a number that does not depend on it
@@ -73,6 +75,7 @@ def attach(
     if mechanism.sigma is None:
         raise errors.ArgumentError("the mechanism has no sigma: calibrate it to (epsilon, delta) first")
     mechanism.confirm()
+    check_engine(privacy_engine)
     if loader is None:
         raise errors.ArgumentError(
             "loader: without the loader it is not known which examples take part, and any epsilon would be a guess. Give the DataLoader "
@@ -95,8 +98,22 @@ def attach(
     if expected_batch is not None:
         optimizer.expected_batch_size = expected_batch / world
     if privacy_engine is not None:
-        privacy_engine.accountant = attached.accountant
+        attached.accountant.replaced, privacy_engine.accountant = privacy_engine.accountant, attached.accountant
     return attached
+
+
+def check_engine(engine: Any) -> None:
+    """Raises if the engine's accountant has something to tell: the one that takes its place would forget it."""
+    if engine is None:
+        return
+    if not isinstance(engine, PrivacyEngine):
+        raise errors.ArgumentTypeError("privacy_engine is a %s, a PrivacyEngine is accepted" % type(engine).__name__)
+    if isinstance(engine.accountant, LedgerAccountant) or len(engine.accountant) > 0:
+        raise errors.ArgumentError(
+            "privacy_engine: its accountant %s, which the epsilon of this run would not have in it. Give a new PrivacyEngine(), or none, "
+            "and enter the mechanism in a dpmf.Ledger, which adds runs up"
+            % ("has a ledger" if isinstance(engine.accountant, LedgerAccountant) else "has steps already")
+        )
 
 
 class Made(NamedTuple):
@@ -151,10 +168,9 @@ def make_private(
     clip_norm = real(clip_norm, "clip_norm")
     if not 2.0**-100 <= clip_norm <= 2.0**100:
         raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
+    check_engine(privacy_engine)
     engine = PrivacyEngine() if privacy_engine is None else privacy_engine
     criterion = torch.nn.CrossEntropyLoss() if criterion is None else criterion
-    if not isinstance(engine, PrivacyEngine):
-        raise errors.ArgumentTypeError("privacy_engine is a %s, a PrivacyEngine is accepted" % type(engine).__name__)
     if clipping == "ghost" and not hasattr(criterion, "reduction"):
         raise errors.ArgumentTypeError(
             "criterion is a %s; a loss module with a reduction is accepted, such as torch.nn.CrossEntropyLoss()"
