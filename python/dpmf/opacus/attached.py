@@ -233,6 +233,7 @@ class Attached:
                 "this optimizer state has no noise state: a run resumed from it would use rows of noise again"
             )
         own = state[STATE]
+        self._taken.check_state(own["taken"])
         self.noise.load_state_dict({**own["noise"], "offset": self._shard[0], "count": self._shard[1]})
         self._sum.zero_()
         self._taken.load_state_dict(own["taken"], self.noise.step)

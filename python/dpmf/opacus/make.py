@@ -82,7 +82,7 @@ def attach(
     if world > 1 and key is None:
         raise errors.ArgumentError("key: %d processes need the same one" % world)
     batches = loader if isinstance(loader, BatchSampler) else getattr(loader, "batch_sampler", None)
-    check_part(batches, rank, world)
+    check_part(batches, rank, world, key)
     expected_batch = check_divisor(mechanism, expected_batch)
     taken = participation_tracker(mechanism, loader)
     if expected_batch is not None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
@@ -18,6 +19,10 @@ from .randomness import Watch, secret_of, seeded
 
 #: What a tensor of a batch is marked with.
 MARK = "dpmf_step"
+KEYLESS = (
+    "the sampler's key was made for it alone and is nowhere else: a run that is resumed would draw other batches, in which an example "
+    "can take part more often than the mechanism assumes. Give BatchSampler the key of the run too"
+)
 
 
 class Batch(list):
@@ -114,6 +119,23 @@ class BatchSampler(torch.utils.data.Sampler):
     def expected_batch(self) -> float:
         """Of all processes together."""
         return self.sampler.expected_batch
+
+    @property
+    def by_key(self) -> bool:
+        """False: batches are in the data's own order, whatever the key is."""
+        return self.sampler.text.partition(":")[0] != "cyclic"
+
+    def resumed_by(self) -> Dict[str, Any]:
+        """What a run that is resumed must have again: with other batches an example would take part in more steps than it may.
+
+        No secret: where batches follow from the key it is a keyed hash, because the number of units may be one.
+        """
+        own = self.sampler.identity()
+        if not self.by_key:
+            return {name: own[name] for name in ("sampler", "units", "steps")}
+        if self.sampler._ephemeral:
+            raise errors.StateError(KEYLESS)
+        return {"hash": hmac.new(self._secret, repr(sorted(own.items())).encode(), hashlib.sha256).hexdigest()}
 
     def follow(self, position: Callable[[], int], allowed: Callable[[], None] = lambda: None) -> None:
         """Begin where `position()` is: the noise's step, even if a DataLoader has read ahead; `allowed` may refuse."""

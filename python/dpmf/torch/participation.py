@@ -91,7 +91,17 @@ class Checked:
         return self.mechanism.privacy(delta)
 
     def state_dict(self) -> Dict[str, Any]:
-        return {}
+        return self.sampler.resumed_by()
+
+    def check_state(self, state: Dict[str, Any]) -> None:
+        """Raises unless the state is one of this sampler; nothing has been loaded yet."""
+        own = self.sampler.resumed_by()
+        if state != own and (state or self.sampler.by_key):  # an older version recorded nothing
+            raise errors.StateError(
+                "the state belongs to a run with another sampler%s: its batches would not be the rest of those that the run had. "
+                "Accepted: the text, units, steps, label and key that it began with"
+                % (" (%s, and this one %s)" % (state, own) if "sampler" in state and "sampler" in own else "")
+            )
 
     def load_state_dict(self, state: Dict[str, Any], step: int) -> None:
         self.forget()
@@ -266,9 +276,11 @@ class Counted:
         units, steps = self.log()
         return {"units": torch.from_numpy(units), "steps": torch.from_numpy(steps)}
 
-    def load_state_dict(self, state: Dict[str, Any], step: int) -> None:
+    def check_state(self, state: Dict[str, Any]) -> None:
         if "units" not in state:
             raise errors.StateError("the state has no count of participations, and this run counts them")
+
+    def load_state_dict(self, state: Dict[str, Any], step: int) -> None:
         units, steps = state["units"].cpu().numpy(), state["steps"].cpu().numpy()
         self._steps = list(range(step))
         self._units = [units[steps == t] for t in range(step)]

@@ -373,6 +373,7 @@ class Private:
                 continue  # sums may round otherwise: the state file then refuses rows that were used
             if own.get(name) != value:
                 raise errors.StateError("the state has %s = %s, and this run %s" % (name, own.get(name), value))
+        self._taken.check_state(own.get("taken") or {})
         noise = dict(own.get("noise") or {})
         if self._group.world > 1 or own.get("processes") != 1:
             # A checkpoint is written by any one process: the shard is that of the reader.

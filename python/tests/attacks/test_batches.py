@@ -115,6 +115,67 @@ class Drift(Case):
         self.refused(dpmf.StateError, "without noise", private.step, x, y)
         self.assertTrue(torch.equal(model.a.weight, frozen))
 
+    def test_resumed_with_another_sampler(self):
+        """A run stops at step 6 and is resumed, and the sampler has another key: BatchSampler's default, a new one in every process.
+
+        Before, the checkpoint knew nothing of the sampler. The second half drew from all examples again, so that some took part
+        twice under a mechanism for one participation: 2 was printed where epsilon was 3.56. Now a keyless sampler beside a key file is
+        refused, the checkpoint has a keyed hash of all that the batches follow from, and another sampler is refused before the noise
+        moves, under Opacus too.
+        """
+        m = mechanism("toeplitz", STEPS, sigma=None, epsilon=2.0, delta=1e-5, participation="single")
+
+        def begin(key=KEY, what="shuffled:2", noise=KEY, **options):
+            sampler = dpmf.torch.BatchSampler(what, numbers(), key, mechanism=m, **options)
+            model = Inner(5)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            private = dpmf.torch.make_private(model, optimizer, m, 1.0, 2, sampler=sampler, key=noise, loss=inner_loss)
+            return private, dpmf.torch.data_loader(numbers(), sampler)
+
+        def attached(key=KEY, what="shuffled:2", noise=KEY, **options):
+            sampler = dpmf.torch.BatchSampler(what, numbers(), key, mechanism=m, **options)
+            net = torch.nn.Linear(5, EXAMPLES)
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            loader = dpmf.torch.data_loader(numbers(), sampler)
+            return dpmf.opacus.make_private(net, optimizer, loader, m, 1.0, key=noise).attached, loader
+
+        for make in [begin] + ([attached] if PrivacyEngine is not None else []):
+            run, loader = make()
+            seen = []
+            for x, y in loader if make is begin else ():
+                run.step(x, y)
+                seen += y.tolist()
+                if run.steps_taken == 6:
+                    break
+            saved = run.optimizer.state_dict()
+            for other in ({"key": dpmf.testing_key(9)}, {"label": "b"}, {"what": "cyclic:2"}, {"what": "shuffled:1"}):
+                late, _ = make(**other)
+                self.refused(dpmf.StateError, "another sampler", late.optimizer.load_state_dict, saved)
+                self.assertEqual(late.noise.step, 0)
+            self.refused(dpmf.StateError, "the sampler's key", make(key=None)[0].optimizer.state_dict)
+            self.refused(dpmf.ArgumentError, "the sampler's key", make, key=None, noise=self.folder / "run.key")
+            late, loader = make()
+            late.optimizer.load_state_dict(saved)
+            for x, y in loader if make is begin else ():
+                late.step(x, y)
+                seen += y.tolist()
+            self.assertEqual(len(set(seen)), len(seen))
+            self.assertNotIn(str(EXAMPLES), str(saved["dpmf"]["taken"]))  # add-remove adjacency hides the number of examples
+
+    def test_old_states_and_the_datas_own_order(self):
+        """Batches in the data's own order follow from no key, and need none to go on; other sizes of them are other batches."""
+        _, optimizer, private, loader = ours()
+        private.step(*next(iter(loader)))
+        saved = optimizer.state_dict()
+        keyless = dpmf.torch.BatchSampler("cyclic:%d" % BATCH, numbers(), mechanism=designed())
+        late = ours(sampler=keyless)[2]
+        late.optimizer.load_state_dict(saved)
+        self.assertEqual(late.steps_taken, 1)
+        saved["dpmf"]["taken"] = {}  # of a version that did not record it
+        ours()[2].optimizer.load_state_dict(saved)
+        saved["dpmf"]["taken"] = {"sampler": "cyclic:5", "units": EXAMPLES, "steps": STEPS}
+        self.refused(dpmf.StateError, "cyclic:5", ours()[2].optimizer.load_state_dict, saved)
+
     def test_any_loader_without_a_sampler(self):
         """make_private without a sampler, and a loader that shuffles.
 
