@@ -89,7 +89,7 @@ def attach(
         hide_units(mechanism, taken, expected_batch)
     attached = Attached(optimizer, mechanism, key, taken, options, module)
     if isinstance(batches, BatchSampler):
-        batches.follow(lambda: attached.noise.step)
+        batches.follow(attached.noise)
         # Opacus takes the loader's batches for one epoch, and these are those of all epochs.
         optimizer.expected_batch_size = batches.expected_batch / world
     if expected_batch is not None:

@@ -25,6 +25,10 @@ KEYLESS = (
 )
 
 
+#: Secret batches, by what they follow from, and the run that used them: its noise's key, label and mechanism.
+RUNS: Dict[bytes, Any] = {}
+
+
 class Batch(list):
     """Indices, the step that they were drawn for, and how many of them take part: those behind are padding."""
 
@@ -82,6 +86,7 @@ class BatchSampler(torch.utils.data.Sampler):
         self.sampler._ephemeral = key is None
         self._position: Callable[[], int] = lambda: self.sampler.step
         self._allowed: Callable[[], None] = lambda: None
+        self._run: Any = None
         self._drawn: Dict[int, List[int]] = {}
         self._given_step: Optional[int] = None
         #: Of every batch of this process, padding included; None: batches are as long as they come.
@@ -135,11 +140,29 @@ class BatchSampler(torch.utils.data.Sampler):
             return {name: own[name] for name in ("sampler", "units", "steps")}
         if self.sampler._ephemeral:
             raise errors.StateError(KEYLESS)
-        return {"hash": hmac.new(self._secret, repr(sorted(own.items())).encode(), hashlib.sha256).hexdigest()}
+        return {"hash": self._hash().hex()}
 
-    def follow(self, position: Callable[[], int], allowed: Callable[[], None] = lambda: None) -> None:
-        """Begin where `position()` is: the noise's step, even if a DataLoader has read ahead; `allowed` may refuse."""
-        self._position, self._allowed = position, allowed
+    def _hash(self) -> bytes:
+        return hmac.new(self._secret, repr(sorted(self.sampler.identity().items())).encode(), hashlib.sha256).digest()
+
+    def follow(self, noise: Any, allowed: Callable[[], None] = lambda: None) -> None:
+        """Begin where the noise is, even if a DataLoader has read ahead; `allowed` may refuse."""
+        self._position, self._allowed = lambda: noise.step, allowed
+        self._run = (noise._commitment, noise._label or "", noise.mechanism.digest)
+
+    def claim(self) -> None:
+        """Before a step: raises where these secret batches were those of another run of this process.
+
+        Guarantees of secret batches compose as if every run drew its own; two runs over the same ones reveal more.
+        """
+        if self.sampler.sampling == "none":
+            return
+        if RUNS.setdefault(self._hash(), self._run) != self._run:
+            raise errors.StateError(
+                "another run had the same secret batches (%s, with this key and label): both together reveal more than two runs "
+                "that draw their own, and a ledger adds them up as such. Make a BatchSampler with another key or label for every run"
+                % self.sampler.text
+            )
 
     def seek(self, step: int) -> None:
         self.sampler.seek(step)

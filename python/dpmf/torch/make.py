@@ -127,7 +127,7 @@ def make_private(
         fixed_shapes,
     )
     if isinstance(batches, BatchSampler):
-        batches.follow(lambda: private.noise.step, private._may_go_on)
+        batches.follow(private.noise, private._may_go_on)
     private._group.broadcast_([t for t in [*model.parameters(), *model.buffers()] if not is_sharded(t)])
     private._check_shards()
     return private

@@ -72,6 +72,7 @@ class Checked:
             raise errors.StateError(
                 "%d examples for step %d, and its batch has %s" % (given, step, "not been drawn" if most is None else most)
             )
+        self.sampler.claim()
         self._given = (step, given)
         self.units = drawn[before:given]
         return min(count, max(0, size - before))

@@ -176,6 +176,46 @@ class Drift(Case):
         saved["dpmf"]["taken"] = {"sampler": "cyclic:5", "units": EXAMPLES, "steps": STEPS}
         self.refused(dpmf.StateError, "cyclic:5", ours()[2].optimizer.load_state_dict, saved)
 
+    def test_one_secret_sampler_for_two_runs(self):
+        """A search over learning rates makes one BatchSampler, or several with one key, and a run for each rate.
+
+        Before, all runs had the same Poisson batches, each with its own noise. Two such runs are one with less noise: epsilon 5.26
+        where a ledger, which assumes that every run draws its own batches, had 2.53. Now the first step of the second run is refused,
+        and nothing of it is released. The same run may go on, in a second object too.
+        """
+        m = dpmf.evaluate("identity", STEPS, sampling="poisson:0.25", epsilon=2.0, delta=1e-5)
+
+        def sampler(label=None):
+            return dpmf.torch.BatchSampler.for_mechanism(m, numbers(), dpmf.testing_key(71), label=label)
+
+        def step(batches, key):
+            model = Inner(5)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            private = dpmf.torch.make_private(model, optimizer, m, 1.0, sampler=batches, key=key, loss=inner_loss)
+            private.step(*next(iter(dpmf.torch.data_loader(numbers(), batches))))
+            return private
+
+        def attached(batches, key):
+            net = torch.nn.Linear(5, EXAMPLES)
+            made = dpmf.opacus.make_private(
+                net, torch.optim.SGD(net.parameters(), lr=0.1), dpmf.torch.data_loader(numbers(), batches), m, 1.0, key=key
+            )
+            x, y = next(iter(made.loader))
+            made.criterion(made.model(x), y).backward()
+            made.optimizer.step()
+
+        one, key = sampler(), dpmf.testing_key(72)
+        step(one, key).close()
+        step(one, key).close()  # the same run once more: the same noise
+        for batches in (one, sampler()):
+            for second in [step] + ([attached] if PrivacyEngine is not None else []):
+                self.refused(dpmf.StateError, "the same secret batches", second, batches, dpmf.testing_key(73))
+        self.assertEqual(step(sampler("second"), dpmf.testing_key(73)).steps_taken, 1)
+        in_order = dpmf.torch.BatchSampler("cyclic:%d" % BATCH, numbers(), KEY, mechanism=designed())
+        for key in (key, dpmf.testing_key(73)):  # batches that are no secret may come as often as they like
+            private, loader = ours(sampler=in_order, key=key)[2:]
+            private.step(*next(iter(dpmf.torch.data_loader(numbers(), in_order))))
+
     def test_any_loader_without_a_sampler(self):
         """make_private without a sampler, and a loader that shuffles.
 
