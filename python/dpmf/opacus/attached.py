@@ -236,7 +236,7 @@ class Attached:
         self._taken.check_state(own["taken"])
         self.noise.load_state_dict({**own["noise"], "offset": self._shard[0], "count": self._shard[1]})
         self._sum.zero_()
-        self._taken.load_state_dict(own["taken"], self.noise.step)
+        self._taken.load_state_dict(own["taken"], self.noise.step, self.noise.reserved)
         self.accountant._steps = self.noise.step
         self.optimizer.original_optimizer.load_state_dict({name: part for name, part in state.items() if name != STATE})
         randomness.seed_for(self._secret, self.noise.step)

@@ -383,7 +383,7 @@ class Private:
         self._route.chunk = own["chunk"]
         self.discard()
         self._shapes, self._shapes_varied = list(own.get("shapes") or []), bool(own.get("shapes_varied"))
-        self._taken.load_state_dict(own.get("taken") or {}, self.noise.step)
+        self._taken.load_state_dict(own.get("taken") or {}, self.noise.step, self.noise.reserved)
         self._lost = 0
 
     @contextlib.contextmanager

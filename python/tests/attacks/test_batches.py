@@ -293,6 +293,47 @@ class Drift(Case):
                     self.assertEqual(private.steps_taken, 6)
                     self.assertAlmostEqual(private.epsilon, 4.0, places=6)
 
+    def test_going_back_forgets_who_took_part(self):
+        """A counted run releases 12 steps, and then the checkpoint of step 0 is loaded, in the same process or after a crash.
+
+        Before, the log of the checkpoint was all that was counted: epsilon 0, "No example has taken part yet", although 12 models were
+        out. Now a process keeps the log of what it has released itself; and while the state file has rows that no log here knows,
+        there is no epsilon.
+        """
+        m = mechanism("toeplitz", STEPS, sigma=None, epsilon=8.0, delta=1e-5, participation="full")
+        x = torch.randn(4, 5, generator=torch.Generator().manual_seed(1))
+
+        def make(key):
+            model = Inner(5)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            return dpmf.torch.make_private(model, optimizer, m, 1.0, 4, key=key, loss=inner_loss)
+
+        def train(private, steps):
+            for _ in range(steps):
+                private.step(x, torch.zeros(4), units=range(4))
+
+        for key in (KEY, self.folder / "run.key"):
+            private = make(key)
+            saved = private.optimizer.state_dict()
+            train(private, STEPS)
+            self.assertAlmostEqual(private.epsilon, 8.0, places=6)
+            private.optimizer.load_state_dict(saved)
+            self.assertAlmostEqual(private.epsilon, 8.0, places=6)
+            later = private.optimizer.state_dict()  # its log has the steps that were released after it
+            private.close()
+        private = make(self.folder / "run.key")  # after a crash
+        private.optimizer.load_state_dict(saved)
+        for ask in (private.privacy, private.statement, lambda: private.epsilon):
+            self.refused(dpmf.StateError, "who took part in step 0 and 11 more is not known", ask)
+        train(private, STEPS - 1)
+        self.refused(dpmf.StateError, "who took part in step 11 is not known", private.privacy)
+        train(private, 1)
+        self.assertAlmostEqual(private.epsilon, 8.0, places=6)
+        private.close()
+        private = make(self.folder / "run.key")
+        private.optimizer.load_state_dict(later)
+        self.assertAlmostEqual(private.epsilon, 8.0, places=6)
+
 
 @unittest.skipIf(PrivacyEngine is None, "opacus is not installed")
 class Opacus(Case):
