@@ -157,9 +157,7 @@ class Attached:
         self._group.add_up_(self._sum.sum)
         row, refused = None, None
         try:
-            if self.noise.keeps_state:
-                self.noise.bind_sum(self._sum.digest())
-            row = self._rows.next()
+            row = self._rows.next(self._sum.digest)
         except Exception as error:  # in one process: the others must not wait for it
             refused = error
         self._group.raise_together(refused)
