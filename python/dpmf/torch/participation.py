@@ -172,8 +172,13 @@ class Counted:
     # ---- the loader's side ----
 
     def begin(self) -> None:
-        """A new iterator drops the batches that the previous one had read ahead."""
+        """A new iterator drops the batches that the previous one had read ahead, and the rest of one that it broke off.
+
+        What a step has taken of that one stays in the step, and all its examples count.
+        """
         self._read.clear()
+        for delivery in self._used:
+            delivery.used = len(delivery.indices)
 
     def read(self, indices: Sequence[int]) -> None:
         self._read.append([int(i) for i in indices])

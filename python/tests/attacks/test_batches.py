@@ -390,6 +390,50 @@ class Opacus(Case):
         dpmf.opacus.attach(optimizer, designed(), KEY, loader=loader)
         self.refused(dpmf.ArgumentError, "already", dpmf.opacus.attach, optimizer, designed(), KEY, loader=loader)
 
+    def test_a_logical_batch_that_is_broken_off(self):
+        """BatchMemoryManager gives a large batch in parts; the loop ends after the first part (an exception), and begins again.
+
+        Before, the batch of the new iterator was taken for the next part of the old one: an example that was used in 12 steps was
+        recorded in none of them, and epsilon was 1.9 where it was 8. Now the old batch is over when a new iterator begins: the step
+        counts it and the new one.
+        """
+        from opacus.utils.batch_memory_manager import BatchMemoryManager
+
+        class Batches:  # the first of two iterators has a batch of three parts, with examples that are never seen again
+            begun = 0
+
+            def __iter__(self):
+                self.begun += 1
+                first = 4 + 12 * (self.begun // 2)
+                yield list(range(first, first + 12)) if self.begun % 2 else [0, 1, 2, 3]
+
+            def __len__(self):
+                return 1
+
+        m = mechanism("identity", STEPS, sigma=None, epsilon=8.0, delta=1e-5, participation="full")
+        count = 4 + 12 * STEPS
+        x = torch.randn(count, 5, generator=torch.Generator().manual_seed(1))
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, torch.arange(count)), batch_sampler=Batches())
+        net = torch.nn.Linear(5, count)
+        made = dpmf.opacus.make_private(
+            net, torch.optim.SGD(net.parameters(), lr=0.1), loader, m, 1.0, key=KEY, expected_batch=4
+        )
+        log = set()
+        for epoch in range(2 * STEPS):
+            with BatchMemoryManager(data_loader=made.loader, max_physical_batch_size=4, optimizer=made.optimizer) as parts:
+                for x, y in parts:
+                    made.optimizer.zero_grad()
+                    made.criterion(made.model(x), y).backward()
+                    log |= {(int(unit), made.attached.noise.step) for unit in y}
+                    made.optimizer.step()
+                    if epoch % 2 == 0:
+                        break
+        self.assertEqual(made.attached.noise.step, STEPS)
+        counted = set(zip(*(part.tolist() for part in made.attached._taken.log())))
+        self.assertEqual(log - counted, set())
+        self.assertAlmostEqual(m.observed_privacy(*zip(*log)).epsilon, 8.0, places=6)
+        self.assertGreaterEqual(made.engine.get_epsilon(1e-5), 8.0 - 1e-6)
+
     def test_skipped_steps_parameters_and_nan(self):
         """The same drifts under Opacus: a skipped batch, new parameters; and one example whose gradient is NaN, which went
         through Opacus' sums into the weights.
