@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
+import weakref
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 import torch
@@ -41,6 +42,10 @@ SHAPES = (
 )
 VARIED = (
     "Shapes of examples varied between batches: the guarantee holds if padding changes no gradient (a mask keeps it out).\n"
+)
+STEPPED = (
+    "the optimizer took steps after close(), without this library's noise: no epsilon here covers them. Ask before them, or account for "
+    "the rest separately"
 )
 WRITTEN = "It does not cover the buffers %s, which the model itself writes and the caller declared public.\n"
 
@@ -111,6 +116,7 @@ class Private:
         self._untouched = Untouched(model, public_buffers)
         self._fixed_shapes, self._shapes, self._shapes_varied = fixed_shapes, [], False
         self._ended: Optional[int] = None  # the steps of a run that is closed
+        self._stepped = False  # the optimizer went on without this library's noise
         self._finite: List[int] = []  # torch's count of writes when all parameters were finite
         sizes = [p.numel() for p in self._params.values()]
         dim, device, self._dtype = sum(sizes), one_device(self._params), row_type(self._params)
@@ -450,17 +456,22 @@ class Private:
     def privacy(self, delta: Optional[float] = None) -> Optional[Privacy]:
         """The guarantee, computed again: of the whole run as designed, or, where `counted`, of the run that happened so far.
 
-        None: no example has taken part yet.
+        None: no example has taken part yet. An error: the optimizer went on after `close`, without noise.
         """
+        if self._stepped:
+            raise errors.StateError(STEPPED)
         return self._taken.privacy(delta)
 
     @property
     def epsilon(self) -> Optional[float]:
-        """That of `privacy`. Correlated noise is one release: a part of a designed run is no cheaper than the whole."""
+        """That of `privacy`. Correlated noise is one release: a part of a designed run is no cheaper than the whole.
+
+        None: there is none yet. The mechanism promises none, or it is counted, and no example has taken part.
+        """
         if not self.counted and self.mechanism.epsilon is None:
             return None
         found = self.privacy()
-        return 0.0 if found is None else found.epsilon
+        return None if found is None else found.epsilon
 
     def statement(self, unit: Optional[str] = None) -> str:
         """The guarantee in sentences, and what kind of guarantee it is.
@@ -494,9 +505,12 @@ class Private:
         )
 
     def close(self) -> None:
-        """Ends the noise and takes its hooks off the optimizer."""
+        """Ends the noise and takes its hooks off the optimizer. Steps that it takes then are not in the epsilon, which is refused."""
         for hook in self._hooks:
             hook.remove()
+        if self._ended is None:
+            run = weakref.ref(self)  # the optimizer outlives it
+            self.optimizer.register_step_pre_hook(lambda optimizer, *_: leave(run(), optimizer))
         self.optimizer._dpmf_private = False  # type: ignore[attr-defined]
         self.discard()
         self._route.close()
@@ -509,3 +523,10 @@ class Private:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def leave(run: Optional[Private], optimizer: Any) -> None:
+    """A step after `close`. Those of a second make_private, or of Opacus with this library's noise, have their own epsilon."""
+    private = getattr(optimizer, "_dpmf_private", False) or getattr(optimizer, "_dpmf_attached", None) is not None
+    if run is not None and not private:
+        run._stepped = True
