@@ -41,7 +41,11 @@ SHAPES = (
     "from the data; or say fixed_shapes=False where a mask keeps padding out of every gradient"
 )
 VARIED = (
-    "Shapes of examples varied between batches: the guarantee holds if padding changes no gradient (a mask keeps it out).\n"
+    "Shapes of examples could vary between batches: the guarantee holds if padding changes no gradient (a mask keeps it out).\n"
+)
+UNMASKED = (
+    "fixed_shapes=False, and no input is called a mask (%s): where examples are padded to the longest of a batch, that changes the inputs of "
+    "the others, and one example can then move the sum by many clip norms"
 )
 STEPPED = (
     "the optimizer took steps after close(), without this library's noise: no epsilon here covers them. Ask before them, or account for "
@@ -114,7 +118,7 @@ class Private:
         else:
             trained = self._params
         self._untouched = Untouched(model, public_buffers)
-        self._fixed_shapes, self._shapes, self._shapes_varied = fixed_shapes, [], False
+        self._fixed_shapes, self._shapes, self._shapes_vary, self._warned = fixed_shapes, [], not fixed_shapes, False
         self._ended: Optional[int] = None  # the steps of a run that is closed
         self._stepped = False  # the optimizer went on without this library's noise
         self._finite: List[int] = []  # torch's count of writes when all parameters were finite
@@ -288,16 +292,20 @@ class Private:
         self._finite = writes
 
     def _check_shapes(self, examples: Examples) -> None:
-        """Shapes of an example, which must be those of the batches before: padding may have followed the longest example."""
+        """Shapes of an example, which must be those of the batches before: padding may have followed the longest example.
+
+        Where they may vary, nothing that is said or saved depends on whether they did: one example's length would be in it.
+        """
+        if not self._fixed_shapes:
+            if not self._warned and not any("mask" in str(name) for name in examples.names):
+                warnings.warn(UNMASKED % (", ".join(map(str, examples.names)) or "there are no names"), stacklevel=4)
+            self._warned = True
+            return
         shapes = [list(t.shape[1:]) for t in examples.tensors]
         if examples.count == 0 or shapes == self._shapes:
             return
-        if self._shapes and self._fixed_shapes:
+        if self._shapes:
             raise errors.ArgumentError(SHAPES % (shapes, self._shapes))
-        if self._shapes and not self._shapes_varied:
-            self._shapes_varied = True
-            if not any("mask" in str(name) for name in examples.names):
-                warnings.warn(SHAPES % (shapes, self._shapes), stacklevel=4)
         self._shapes = shapes
 
     def _writes(self) -> List[int]:
@@ -352,7 +360,7 @@ class Private:
         if isinstance(noise.get("buffers"), bytes):
             noise["buffers"] = torch.frombuffer(bytearray(noise["buffers"]), dtype=torch.uint8)
         return {**self._identity(), "noise": noise, "taken": self._taken.state_dict(),
-                "shapes": self._shapes, "shapes_varied": self._shapes_varied,
+                "shapes": self._shapes, "shapes_varied": self._shapes_vary,
                 **self._sum.state_dict()}
 
     def _add_state(self, _optimizer: Any, state: Dict[str, Any]) -> Dict[str, Any]:
@@ -386,7 +394,8 @@ class Private:
         self._sum.load_state_dict(own)
         self._route.chunk = own["chunk"]
         self.discard()
-        self._shapes, self._shapes_varied = list(own.get("shapes") or []), bool(own.get("shapes_varied"))
+        self._shapes = list(own.get("shapes") or []) if self._fixed_shapes else []
+        self._shapes_vary = self._shapes_vary or bool(own.get("shapes_varied"))
         self._taken.load_state_dict(own.get("taken") or {}, self.noise.step, self.noise.reserved)
         self._lost = 0
 
@@ -489,7 +498,7 @@ class Private:
         # The exact release is proven for the participations of the design, and not for others that were counted.
         said = said if self.counted else self.noise.exact_statement(said)
         said += self._sum.sentence() + self._route.sentence
-        if self._shapes_varied:
+        if self._shapes_vary:
             said += VARIED
         if self._untouched.changed:
             said += WRITTEN % ", ".join(self._untouched.changed)

@@ -512,13 +512,34 @@ class Company(Case):
         saved, again = private.state_dict(), make(net, loss=loss)
         again.load_state_dict(saved)  # a resumed run knows them too
         self.refused(dpmf.ArgumentError, "[9, 1]", again.step, long, y, units=range(6))
-        private = make(net, loss=loss, fixed_shapes=False)
-        private.step(short, y, units=range(6))
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
-            private.step(long, y, units=range(6))
-        self.assertIn("longest example", str(heard[0].message))
-        self.assertIn("Shapes of examples varied", private.statement())
+
+    def test_the_length_of_one_example(self):
+        """fixed_shapes=False, and one example is longer than all others: who reads the output of the run, learns whether it is there?
+
+        Before, a warning, the statement and the checkpoint, which is no secret, said whether shapes had varied, and the checkpoint
+        had the last ones. Now all of them are the same for any lengths; the warning, about a missing mask, comes with the first batch.
+        """
+
+        def loss(outputs, targets):
+            return outputs.sum() + 0 * targets.sum()
+
+        found, y = [], torch.zeros(6, dtype=torch.int64)
+        for length in (3, 9):
+            torch.manual_seed(1)
+            private = make(torch.nn.Linear(1, 2), loss=loss, fixed_shapes=False)
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                private.step(torch.zeros(6, 3, 1), y, units=range(6))
+                private.step(torch.zeros(6, length, 1), y, units=range(6, 12))
+            state = {name: part for name, part in private.optimizer.state_dict()["dpmf"].items() if "shape" in name}
+            found.append(([str(one.message) for one in heard], private.statement(), state))
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(len(found[0][0]), 1)
+        self.assertIn("no input is called a mask", found[0][0][0])
+        self.assertIn("Shapes of examples could vary", found[0][1])
+        again = make(torch.nn.Linear(1, 2), loss=loss)  # resumed with fixed shapes: the steps before had others, perhaps
+        again.load_state_dict(private.state_dict())
+        self.assertIn("Shapes of examples could vary", again.statement())
 
 
 class Augmented(torch.utils.data.Dataset if torch is not None else object):
