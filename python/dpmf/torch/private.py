@@ -268,7 +268,8 @@ class Private:
         self._check_finite("before step %d" % self.noise.step)
         self._untouched.begin()
         try:
-            self._route.add(self._sum, examples, self._tally)
+            with torch.autograd.set_detect_anomaly(False):  # it would raise in the step of an example whose gradient is NaN
+                self._route.add(self._sum, examples, self._tally)
         finally:
             self._check_untouched()
 
