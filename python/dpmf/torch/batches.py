@@ -127,7 +127,7 @@ class BatchSampler(torch.utils.data.Sampler):
 
     @property
     def by_key(self) -> bool:
-        """False: batches are in the data's own order, whatever the key is."""
+        """False: batches are in the data's own order, for every key."""
         return self.sampler.text.partition(":")[0] != "cyclic"
 
     def resumed_by(self) -> Dict[str, Any]:

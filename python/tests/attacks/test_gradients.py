@@ -514,9 +514,9 @@ class Company(Case):
         self.refused(dpmf.ArgumentError, "[9, 1]", again.step, long, y, units=range(6))
 
     def test_the_length_of_one_example(self):
-        """fixed_shapes=False, and one example is longer than all others: who reads the output of the run, learns whether it is there?
+        """fixed_shapes=False, and one example is longer than all others: does the output of the run show that it is there?
 
-        Before, a warning, the statement and the checkpoint, which is no secret, said whether shapes had varied, and the checkpoint
+        Before, a warning, the statement and the checkpoint, which is no secret, showed that shapes had varied, and the checkpoint
         had the last ones. Now all of them are the same for any lengths; the warning, about a missing mask, comes with the first batch.
         """
 

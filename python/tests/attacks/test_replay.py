@@ -28,8 +28,8 @@ class Replay(Case):
         """A run with dropout is interrupted after step 6 and resumes from its checkpoint of step 3.
 
         Before, the resumed process drew other dropout masks: steps 3 to 5 had the same rows of noise and other sums, and the
-        difference of the two published models was one of gradients, without noise. Now the states of the random-number
-        generators are in the checkpoint, and the steps that are computed again have the same bits.
+        difference of the two published models was one of gradients, without noise. Now masks follow from the
+        key, the step and the example, and the steps that are computed again have the same bits.
         """
         first = runs.run(self.folder, until=6, save_at=3)
         torch.manual_seed(999)  # another process begins with something else

@@ -151,7 +151,7 @@ def train(m, steps=20, **options):
 @unittest.skipIf(torch is None, "torch is not installed")
 class Ends(Case):
     def test_steps_after_close(self):
-        """A with block ends, and the loop goes on with the optimizer: raw gradients go into the weights.
+        """A with block ends, and the loop steps the optimizer again: raw gradients go into the weights.
 
         Before, epsilon and the statement of the closed run stayed as designed, for anybody who asked after that. Now they are refused
         once the optimizer has moved; a second private run on it has its own, and moves nothing without noise.
