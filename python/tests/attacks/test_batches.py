@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks by batches: who takes part in which step, in which process, and which parameters get noise."""
 
+import shutil
 import subprocess
 import sys
 import unittest
@@ -472,12 +473,13 @@ class Processes(Case):
         (alone,) = self.together(1)
         self.assertEqual(self.together(2), [["refused"] * 3 + alone] * 2)
 
-    def together(self, world, *more, code=0):
+    def together(self, world, *more, code=0, folder=None):
         """Runs `world` processes and returns what each printed."""
-        (self.folder / "store").unlink(missing_ok=True)
+        folder = folder or self.folder
+        (folder / "store").unlink(missing_ok=True)
         processes = [
             subprocess.Popen(
-                [sys.executable, str(HERE / "processes.py"), str(self.folder), str(rank), str(world), *map(str, more)],
+                [sys.executable, str(HERE / "processes.py"), str(folder), str(rank), str(world), *map(str, more)],
                 stdout=subprocess.PIPE,
             )
             for rank in range(world)
@@ -509,9 +511,15 @@ class Processes(Case):
         keeps the one of all: the same bits as one process that was never interrupted; and with other data a row that was
         used is refused, in both processes, so that neither waits for the other.
         """
-        (self.folder / "run.key").write_bytes(KEY)
-        (self.folder / "run.key").chmod(0o600)
-        (alone,) = self.together(1)  # the same key as bytes
+        one = self.folder / "one"
+        one.mkdir()
+        for folder in (self.folder, one):
+            (folder / "run.key").write_bytes(KEY)
+            (folder / "run.key").chmod(0o600)
+        with mechanism("bsr", 5).noise(7, 1.0, self.folder / "run.key", state_now=True):
+            pass  # a state file before its first row: its copy has the same noise
+        shutil.copy(self.folder / "run.key.state", one / "run.key.state")
+        (alone,) = self.together(1, 0, folder=one)
         self.together(2, 4, code=9)
         self.assertEqual(self.together(2, 0, 1)[0][0], "refused at step 2")
         self.assertEqual(self.together(2, 0), [alone, alone])
