@@ -112,8 +112,9 @@ class Checked:
 class Delivery:
     """A batch that a loader has given: whose, and how many of its examples the current step has taken."""
 
-    def __init__(self, of: "Counted", indices: List[int]):
+    def __init__(self, of: "Counted", indices: List[int], guessed: bool = False):
         self.of, self.indices, self.used = of, indices, 0
+        self.guessed = guessed  # another loader gave it, and its parts are known by their order alone
 
 
 class Counted:
@@ -178,7 +179,8 @@ class Counted:
         """
         self._read.clear()
         for delivery in self._used:
-            delivery.used = len(delivery.indices)
+            if delivery.guessed:
+                delivery.used = len(delivery.indices)
 
     def read(self, indices: Sequence[int]) -> None:
         self._read.append([int(i) for i in indices])
@@ -242,7 +244,7 @@ class Counted:
         if begun and not self._delivered:
             return begun[-1]  # the next part of it
         if not self._delivered and self._read:  # another loader over the same batches: Opacus' BatchMemoryManager
-            self._delivered.append(Delivery(self, self._read.popleft()))
+            self._delivered.append(Delivery(self, self._read.popleft(), guessed=True))
         if not self._delivered:
             raise errors.StateError("examples for step %d, but the loader has given 0 since the last step" % step)
         if len(self._delivered) > 1 and self._order is None:
