@@ -406,13 +406,13 @@ int state_run(const arguments *given, const dpmf_mechanism *mechanism, double cl
 
 void json_protected(text_buffer *t, const dpmf_account_options *how) {
     const dpmf_coverage *c = &how->covered;
-    const bool fixed = c->family != NULL && dpmf_sampling_is_none(&how->sampling); /* else participations are drawn */
+    const bool known = c->family != NULL && dpmf_sampling_is_none(&how->sampling); /* else participations are drawn */
     json_open(t, "protected", '{');
     json_text(t, "unit", c->unit);
     json_bool(t, "unit_recorded", c->unit != NULL && !c->unit_named && c->family != NULL);
-    json_text(t, "participation", fixed ? c->participation.text : NULL);
-    json_count_known(t, "most_participations", fixed ? c->participation.count : 0);
-    json_count_known(t, "separation", fixed ? c->participation.separation : 0);
+    json_text(t, "participation", known ? c->participation.text : NULL);
+    json_count_known(t, "most_participations", known ? c->participation.count : 0);
+    json_count_known(t, "separation", known ? c->participation.separation : 0);
     json_known(t, "clip", c->clip);
     if (c->done >= 0)
         json_integer(t, "steps_done", c->done);

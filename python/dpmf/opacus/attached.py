@@ -206,9 +206,7 @@ class Attached:
         self._group.add_up_(self._sum.sum)
         row, refused = None, None
         try:
-            if self.noise.keeps_state:
-                self.noise.bind_sum(self._sum.digest())
-            row = self._rows.next()
+            row = self._rows.next(self._sum.digest)
         except Exception as error:  # in one process: the others must not wait for it
             refused = error
         self._group.raise_together(refused)
@@ -308,9 +306,10 @@ class Attached:
                 "this optimizer state has no noise state: a run resumed from it would use rows of noise again"
             )
         own = state[STATE]
+        self._taken.check_state(own["taken"])
         self.noise.load_state_dict({**own["noise"], "offset": self._shard[0], "count": self._shard[1]})
         self.discard()
-        self._taken.load_state_dict(own["taken"], self.noise.step)
+        self._taken.load_state_dict(own["taken"], self.noise.step, self.noise.reserved)
         self.accountant._steps = self.noise.step
         self.optimizer.original_optimizer.load_state_dict({name: part for name, part in state.items() if name != STATE})
         randomness.seed_for(self._secret, self.noise.step)

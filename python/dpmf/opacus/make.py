@@ -85,14 +85,14 @@ def attach(
     if world > 1 and key is None:
         raise errors.ArgumentError("key: %d processes need the same one" % world)
     batches = loader if isinstance(loader, BatchSampler) else getattr(loader, "batch_sampler", None)
-    check_part(batches, rank, world)
+    check_part(batches, rank, world, key)
     expected_batch = check_divisor(mechanism, expected_batch)
     taken = participation_tracker(mechanism, loader)
     if expected_batch is not None:
         hide_units(mechanism, taken, expected_batch)
     attached = Attached(optimizer, mechanism, key, taken, options, module)
     if isinstance(batches, BatchSampler):
-        batches.follow(lambda: attached.noise.step)
+        batches.follow(attached.noise)
         # Opacus takes the loader's batches for one epoch, and these are those of all epochs.
         optimizer.expected_batch_size = batches.expected_batch / world
     if expected_batch is not None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
@@ -18,6 +19,14 @@ from .randomness import Watch, secret_of, seeded
 
 #: What a tensor of a batch is marked with.
 MARK = "dpmf_step"
+KEYLESS = (
+    "the sampler's key was made for it alone and is nowhere else: a run that is resumed would draw other batches, in which an example "
+    "can take part more often than the mechanism assumes. Give BatchSampler the key of the run too"
+)
+
+
+#: Secret batches, by what they follow from, and the run that used them: its noise's key, label and mechanism.
+RUNS: Dict[bytes, Any] = {}
 
 
 class Batch(list):
@@ -77,6 +86,7 @@ class BatchSampler(torch.utils.data.Sampler):
         self.sampler._ephemeral = key is None
         self._position: Callable[[], int] = lambda: self.sampler.step
         self._allowed: Callable[[], None] = lambda: None
+        self._run: Any = None
         self._drawn: Dict[int, List[int]] = {}
         self._given_step: Optional[int] = None
         #: Of every batch of this process, padding included; None: batches are as long as they come.
@@ -115,9 +125,44 @@ class BatchSampler(torch.utils.data.Sampler):
         """Of all processes together."""
         return self.sampler.expected_batch
 
-    def follow(self, position: Callable[[], int], allowed: Callable[[], None] = lambda: None) -> None:
-        """Begin where `position()` is: the noise's step, even if a DataLoader has read ahead; `allowed` may refuse."""
-        self._position, self._allowed = position, allowed
+    @property
+    def by_key(self) -> bool:
+        """False: batches are in the data's own order, for every key."""
+        return self.sampler.text.partition(":")[0] != "cyclic"
+
+    def resumed_by(self) -> Dict[str, Any]:
+        """What a run that is resumed must have again: with other batches an example would take part in more steps than it may.
+
+        No secret: where batches follow from the key it is a keyed hash, because the number of units may be one.
+        """
+        own = self.sampler.identity()
+        if not self.by_key:
+            return {name: own[name] for name in ("sampler", "units", "steps")}
+        if self.sampler._ephemeral:
+            raise errors.StateError(KEYLESS)
+        return {"hash": self._hash().hex()}
+
+    def _hash(self) -> bytes:
+        return hmac.new(self._secret, repr(sorted(self.sampler.identity().items())).encode(), hashlib.sha256).digest()
+
+    def follow(self, noise: Any, allowed: Callable[[], None] = lambda: None) -> None:
+        """Begin where the noise is, even if a DataLoader has read ahead; `allowed` may refuse."""
+        self._position, self._allowed = lambda: noise.step, allowed
+        self._run = (noise._commitment, noise._label or "", noise.mechanism.digest)
+
+    def claim(self) -> None:
+        """Before a step: raises where these secret batches were those of another run of this process.
+
+        Guarantees of secret batches compose as if every run drew its own; two runs over the same ones reveal more.
+        """
+        if self.sampler.sampling == "none":
+            return
+        if RUNS.setdefault(self._hash(), self._run) != self._run:
+            raise errors.StateError(
+                "another run had the same secret batches (%s, with this key and label): both together reveal more than two runs "
+                "that draw their own, and a ledger adds them up as such. Make a BatchSampler with another key or label for every run"
+                % self.sampler.text
+            )
 
     def seek(self, step: int) -> None:
         self.sampler.seek(step)

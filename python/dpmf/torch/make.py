@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
@@ -14,7 +15,7 @@ from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import STREAM
 from .adaptive import AdaptiveClip
-from .batches import BatchSampler
+from .batches import KEYLESS, BatchSampler
 from .group import rank_of
 from .parameters import check_layers, is_sharded
 from .private import Private
@@ -106,7 +107,7 @@ def make_private(
     if world > 1 and key is None:
         raise errors.ArgumentError("key: %d processes need the same one" % world)
     batches = sampler if isinstance(sampler, BatchSampler) else getattr(sampler, "batch_sampler", None)
-    check_part(batches, rank, world)
+    check_part(batches, rank, world, key)
     taken = participation_tracker(mechanism, sampler)
     expected_batch = check_divisor(mechanism, expected_batch)
     if expected_batch is None and isinstance(batches, BatchSampler):
@@ -126,7 +127,7 @@ def make_private(
         fixed_shapes,
     )
     if isinstance(batches, BatchSampler):
-        batches.follow(lambda: private.noise.step, private._may_go_on)
+        batches.follow(private.noise, private._may_go_on)
     private._group.broadcast_([t for t in [*model.parameters(), *model.buffers()] if not is_sharded(t)])
     private._check_shards()
     return private
@@ -168,8 +169,10 @@ def hide_units(mechanism: Mechanism, taken: Any, expected_batch: float) -> None:
         taken.capacity = 1 << math.ceil(math.log2(max(2.0**20, 16.0 * expected_batch)))
 
 
-def check_part(batches: Any, rank: int, world: int) -> None:
-    """Raises unless the sampler gives this process its own part of every batch."""
+def check_part(batches: Any, rank: int, world: int, key: KeyLike) -> None:
+    """Raises unless the sampler gives this process its own part of every batch, and can be made again where the noise can."""
+    if isinstance(key, (str, os.PathLike)) and isinstance(batches, BatchSampler) and batches.by_key and batches.sampler._ephemeral:
+        raise errors.ArgumentError("sampler: the noise has a key file, and " + KEYLESS)
     if not isinstance(batches, BatchSampler):
         if world > 1:
             raise errors.ArgumentError(

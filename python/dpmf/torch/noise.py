@@ -138,6 +138,34 @@ def with_one_salt(group: Group, opened: Callable[[Any], NoiseStream]) -> Any:
     return stream
 
 
+USED = (
+    "row %d was used for another sum, and the same noise over two sums reveals their difference. A step that is taken again after a "
+    "checkpoint was loaded needs the same data, model and learning rate as the first time; a run that goes another way from there needs "
+    "a new key or label"
+)
+
+
+class Sums:
+    """The sum that each row is for: a row that comes again, after a checkpoint was loaded, is given for the same sum only.
+
+    The state file has them where there is one. Else they are in memory, for as long as the stream is; a stream whose key was made
+    for it alone cannot go back, and needs none.
+    """
+
+    def __init__(self, stream: NoiseStream):
+        self._stream = stream
+        self._known: Dict[int, bytes] = {}
+
+    def bind(self, digest: Callable[[], bytes]) -> None:
+        """Before the next row: raises if it was used for a sum with another digest."""
+        if self._stream.keeps_state:
+            self._stream.bind_sum(digest())
+        elif not self._stream._ephemeral:
+            found = digest()
+            if self._known.setdefault(self._stream.step, found) != found:
+                raise errors.StateError(USED % self._stream.step)
+
+
 class Rows:
     """The library's rows on any device: made on the CPU, the same bits everywhere.
 
@@ -154,9 +182,11 @@ class Rows:
         self._room = [torch.empty(stream.count, dtype=dtype, device=place, pin_memory=pin) for _ in range(2 if pin else 1)]
         self._copied: List[Any] = [None] * len(self._room)
         self._turn = 0
+        self._sums = Sums(stream)
 
-    def next(self) -> torch.Tensor:
-        """The next row; it is overwritten by the one after the next."""
+    def next(self, digest: Callable[[], bytes]) -> torch.Tensor:
+        """The next row, for the sum with this digest; it is overwritten by the one after the next."""
+        self._sums.bind(digest)
         turn = self._turn
         if self._copied[turn] is not None:
             self._copied[turn].synchronize()

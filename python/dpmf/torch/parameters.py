@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
+import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -100,11 +102,38 @@ def same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(*flat)
 
 
+#: Words that share a checksum.
+STRIP = 1 << 20
+
+
+@functools.lru_cache(maxsize=None)
+def factors(device: torch.device) -> torch.Tensor:
+    """Random ones of this process, from no generator that a run uses."""
+    return torch.frombuffer(bytearray(os.urandom(8 * STRIP)), dtype=torch.int64).to(device)
+
+
+def checksums(tensor: torch.Tensor) -> torch.Tensor:
+    """Of the tensor's bytes, 64 bits for each strip: for parameters that are too many to be held twice.
+
+    Sums of words times random factors, mod 2^64: other bytes have the same sum with probability 2^-32 at most.
+    """
+    words = tensor.detach().reshape(-1).contiguous()
+    words = words.view({1: torch.uint8, 2: torch.int16}.get(words.element_size(), torch.int32))
+    return torch.stack([(part * factors(words.device)[: len(part)]).sum() for part in words.split(STRIP)])
+
+
+def copied(p: torch.Tensor) -> bool:
+    return p.requires_grad or p.numel() <= STRIP
+
+
 class Untouched:
     """Buffers and parameters of a model while gradients are formed: a pass that writes into one would publish raw data.
 
-    state_dict() holds buffers, and nothing adds noise to what a layer writes there (running statistics, say). Buffers are
-    compared by their bytes, parameters by torch's count of writes.
+    state_dict() holds buffers, and nothing adds noise to what a layer writes there (running statistics, say). Neither does it to
+    what a layer writes into a parameter, trained or frozen. Both are compared by their bytes, because `.data` hides writes from
+    torch's count of them; and by that count, because a write that changes nothing this time (a running maximum) may change something
+    when another example comes, and a refusal in that step alone would reveal it. Large frozen parameters, which may be most of a
+    model, have checksums in the place of copies.
 
     public   names of buffers, or patterns of names as in "layers.*.steps", that the model itself may write
     """
@@ -119,25 +148,25 @@ class Untouched:
                     "public_buffers: %r is no buffer of the model, which has %s" % (pattern, ", ".join(known) or "none")
                 )
         self._before: Optional[Dict[str, torch.Tensor]] = None
-        self._writes: List[Tuple[str, int, int]] = []
+        self._kept: Dict[str, torch.Tensor] = {}
+        self._writes: Dict[str, Tuple[int, int]] = {}
         #: Those of the public ones that a pass has changed.
         self.changed: List[str] = []
 
-    def _buffers(self) -> Dict[str, torch.Tensor]:
+    def _named(self, kind: str) -> Dict[str, Any]:
         return {
-            prefix + name: b.to_local() if is_sharded(b) else b  # type: ignore[attr-defined]
-            for prefix, module in self._modules
-            for name, b in module._buffers.items()
-            if b is not None
+            prefix + name: t for prefix, module in self._modules for name, t in getattr(module, kind).items() if t is not None
         }
 
-    def _counts(self) -> List[Tuple[str, int, int]]:
-        return [
-            (prefix + name, id(p), p._version)
-            for prefix, module in self._modules
-            for name, p in module._parameters.items()
-            if p is not None
-        ]
+    def _buffers(self) -> Dict[str, torch.Tensor]:
+        return {name: b.to_local() if is_sharded(b) else b for name, b in self._named("_buffers").items()}
+
+    def _parameters(self) -> Dict[str, torch.Tensor]:
+        return {name: p.to_local() if is_sharded(p) else p for name, p in self._named("_parameters").items()}
+
+    def _counts(self) -> Dict[str, Tuple[int, int]]:
+        both = {**self._named("_buffers"), **self._named("_parameters")}
+        return {name: (id(t), t._version) for name, t in both.items()}
 
     @property
     def begun(self) -> bool:
@@ -146,15 +175,16 @@ class Untouched:
 
     def begin(self) -> None:
         self._before = {name: b.detach().clone() for name, b in self._buffers().items()}
+        self._kept = {name: p.detach().clone() if copied(p) else checksums(p) for name, p in self._parameters().items()}
         self._writes = self._counts()
 
     def check(self) -> None:
-        """Raises if a pass has changed one of them, which is as it was before then."""
+        """Raises if a pass has written one of them, which is as it was before then; of a large frozen one there is no copy."""
         if self._before is None:
             return
-        now, found = self._buffers(), []
+        now, counts, found, lost = self._buffers(), self._counts(), [], []
         for name, before in self._before.items():
-            if name in now and same_bytes(before, now[name]):
+            if name in now and counts[name] == self._writes[name] and same_bytes(before, now[name]):
                 continue
             if any(fnmatch.fnmatchcase(name, pattern) for pattern in self._public):
                 self.changed += [name] if name not in self.changed else []
@@ -164,13 +194,24 @@ class Untouched:
                 with torch.no_grad():
                     now[name].copy_(before)
         found += [name for name in now if name not in self._before]
-        found += [name for (name, *was), (_, *now_) in zip(self._writes, self._counts()) if was != now_]
-        self._before = None
+        for name, p in self._parameters().items():
+            before = self._kept.get(name, p.new_zeros(0))
+            same = same_bytes(before, p if copied(p) else checksums(p))
+            if same and counts[name] == self._writes[name]:
+                continue
+            found.append(name)
+            if not same and before.shape == p.shape and before.dtype == p.dtype:
+                with torch.no_grad():
+                    p.copy_(before)
+            elif not same:
+                lost.append(name)
+        self._before, self._kept = None, {}
         if found:
             raise errors.UnsupportedError(
                 "the model writes into %s while it computes the gradients: data would be in its state_dict() without noise. "
                 "Accepted: a layer without running statistics (GroupNorm, eval mode), or public_buffers=[%r], where what is "
-                "written depends on no example" % (", ".join(found), found[0])
+                "written depends on no example%s"
+                % (", ".join(found), found[0], ". The data is still in %s: load it again" % ", ".join(lost) if lost else "")
             )
 
 

@@ -72,6 +72,7 @@ class Checked:
             raise errors.StateError(
                 "%d examples for step %d, and its batch has %s" % (given, step, "not been drawn" if most is None else most)
             )
+        self.sampler.claim()
         self._given = (step, given)
         self.units = drawn[before:given]
         return min(count, max(0, size - before))
@@ -91,17 +92,29 @@ class Checked:
         return self.mechanism.privacy(delta)
 
     def state_dict(self) -> Dict[str, Any]:
-        return {}
+        return self.sampler.resumed_by()
 
-    def load_state_dict(self, state: Dict[str, Any], step: int) -> None:
+    def check_state(self, state: Dict[str, Any]) -> None:
+        """Raises unless the state is one of this sampler; nothing has been loaded yet."""
+        own = self.sampler.resumed_by()
+        if state != own and (state or self.sampler.by_key):  # an older version recorded nothing
+            raise errors.StateError(
+                "the state belongs to a run with another sampler%s: its batches would not be the rest of those that the run had. "
+                "Accepted: the text, units, steps, label and key that it began with"
+                % (" (%s, and this one %s)" % (state, own) if "sampler" in state and "sampler" in own else "")
+            )
+
+    def load_state_dict(self, state: Dict[str, Any], step: int, released: int) -> None:
+        """released: rows that are known to be used, more than `step` where the run went on after this state."""
         self.forget()
 
 
 class Delivery:
     """A batch that a loader has given: whose, and how many of its examples the current step has taken."""
 
-    def __init__(self, of: "Counted", indices: List[int]):
+    def __init__(self, of: "Counted", indices: List[int], guessed: bool = False):
         self.of, self.indices, self.used = of, indices, 0
+        self.guessed = guessed  # another loader gave it, and its parts are known by their order alone
 
 
 class Counted:
@@ -115,8 +128,8 @@ class Counted:
         self.mechanism, self.capacity = mechanism, 1 << 20
         #: Those of the examples that were taken last, in their order.
         self.units: List[int] = []
-        self._units: List[np.ndarray] = []
-        self._steps: List[int] = []
+        self._log: Dict[int, np.ndarray] = {}  # who took part in a step; a step that was computed again has all that ever did
+        self._released = 0  # rows that were used before a checkpoint was loaded, by this process or another
         self._read: Deque[List[int]] = collections.deque()
         self._delivered: List[Delivery] = []  # by the loader, and in no step yet
         self._used: List[Delivery] = []  # in the step that is under way
@@ -160,8 +173,14 @@ class Counted:
     # ---- the loader's side ----
 
     def begin(self) -> None:
-        """A new iterator drops the batches that the previous one had read ahead."""
+        """A new iterator drops the batches that the previous one had read ahead, and the rest of one that it broke off.
+
+        What a step has taken of that one stays in the step, and all its examples count.
+        """
         self._read.clear()
+        for delivery in self._used:
+            if delivery.guessed:
+                delivery.used = len(delivery.indices)
 
     def read(self, indices: Sequence[int]) -> None:
         self._read.append([int(i) for i in indices])
@@ -225,7 +244,7 @@ class Counted:
         if begun and not self._delivered:
             return begun[-1]  # the next part of it
         if not self._delivered and self._read:  # another loader over the same batches: Opacus' BatchMemoryManager
-            self._delivered.append(Delivery(self, self._read.popleft()))
+            self._delivered.append(Delivery(self, self._read.popleft(), guessed=True))
         if not self._delivered:
             raise errors.StateError("examples for step %d, but the loader has given 0 since the last step" % step)
         if len(self._delivered) > 1 and self._order is None:
@@ -245,20 +264,29 @@ class Counted:
 
     def close_step(self, step: int) -> None:
         """The noise row was used: this batch's participations are recorded."""
-        self._units.append(np.array([i for delivery in self._used for i in delivery.indices], np.int64))
-        self._steps.append(step)
+        self._record(step, np.array([i for delivery in self._used for i in delivery.indices], np.int64))
         self._used = []
+
+    def _record(self, step: int, units: np.ndarray) -> None:
+        self._log[step] = np.union1d(self._log[step], units) if step in self._log else units
 
     def log(self) -> "tuple[np.ndarray, np.ndarray]":
         """(units, steps) of every participation; a step that was computed again after a crash counts once."""
-        last = dict(zip(self._steps, self._units))
         none = [np.zeros(0, np.int64)]
-        units = np.concatenate(none + list(last.values()))
-        return units, np.concatenate(none + [np.full(len(u), t, np.int64) for t, u in last.items()])
+        units = np.concatenate(none + list(self._log.values()))
+        return units, np.concatenate(none + [np.full(len(u), t, np.int64) for t, u in self._log.items()])
 
     def privacy(self, delta: Optional[float] = None) -> Optional[Privacy]:
         if self._order is not None:
             return self.mechanism.privacy(delta)
+        unknown = [t for t in range(self._released) if t not in self._log]
+        if unknown:
+            raise errors.StateError(
+                "the state file has %d rows, and the checkpoint that was loaded is from before: who took part in step %d%s is not known "
+                "here, so that no epsilon covers what was released. Load the newest checkpoint, or take those steps again, which the "
+                "state file allows for the same sums"
+                % (self._released, unknown[0], " and %d more" % (len(unknown) - 1) if len(unknown) > 1 else "")
+            )
         units, steps = self.log()
         return self.mechanism.observed_privacy(units, steps, delta) if len(units) > 0 else None
 
@@ -266,12 +294,15 @@ class Counted:
         units, steps = self.log()
         return {"units": torch.from_numpy(units), "steps": torch.from_numpy(steps)}
 
-    def load_state_dict(self, state: Dict[str, Any], step: int) -> None:
+    def check_state(self, state: Dict[str, Any]) -> None:
         if "units" not in state:
             raise errors.StateError("the state has no count of participations, and this run counts them")
+
+    def load_state_dict(self, state: Dict[str, Any], step: int, released: int) -> None:
         units, steps = state["units"].cpu().numpy(), state["steps"].cpu().numpy()
-        self._steps = list(range(step))
-        self._units = [units[steps == t] for t in range(step)]
+        for t in sorted({*range(step), *steps.tolist()}):  # what this process has released itself stays in the log
+            self._record(t, units[steps == t])
+        self._released = max(self._released, released)
         self.forget()
         self.begin()
 

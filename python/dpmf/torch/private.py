@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
+import weakref
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 import torch
@@ -40,7 +41,15 @@ SHAPES = (
     "from the data; or say fixed_shapes=False where a mask keeps padding out of every gradient"
 )
 VARIED = (
-    "Shapes of examples varied between batches: the guarantee holds if padding changes no gradient (a mask keeps it out).\n"
+    "Shapes of examples could vary between batches: the guarantee holds if padding changes no gradient (a mask keeps it out).\n"
+)
+UNMASKED = (
+    "fixed_shapes=False, and no input is called a mask (%s): where examples are padded to the longest of a batch, that changes the inputs of "
+    "the others, and one example can then move the sum by many clip norms"
+)
+STEPPED = (
+    "the optimizer took steps after close(), without this library's noise: no epsilon here covers them. Ask before them, or account for "
+    "the rest separately"
 )
 WRITTEN = "It does not cover the buffers %s, which the model itself writes and the caller declared public.\n"
 
@@ -109,8 +118,9 @@ class Private:
         else:
             trained = self._params
         self._untouched = Untouched(model, public_buffers)
-        self._fixed_shapes, self._shapes, self._shapes_varied = fixed_shapes, [], False
+        self._fixed_shapes, self._shapes, self._shapes_vary, self._warned = fixed_shapes, [], not fixed_shapes, False
         self._ended: Optional[int] = None  # the steps of a run that is closed
+        self._stepped = False  # the optimizer went on without this library's noise
         self._finite: List[int] = []  # torch's count of writes when all parameters were finite
         sizes = [p.numel() for p in self._params.values()]
         dim, device, self._dtype = sum(sizes), one_device(self._params), row_type(self._params)
@@ -207,9 +217,7 @@ class Private:
         self._group.add_up_(self._sum.whole)
         row, refused = None, None
         try:
-            if self.noise.keeps_state:
-                self.noise.bind_sum(self._sum.digest())
-            row = self._rows.next()
+            row = self._rows.next(self._sum.digest)
         except Exception as error:  # in one process: the others must not wait for it
             refused = error
         try:
@@ -260,7 +268,8 @@ class Private:
         self._check_finite("before step %d" % self.noise.step)
         self._untouched.begin()
         try:
-            self._route.add(self._sum, examples, self._tally)
+            with torch.autograd.set_detect_anomaly(False):  # it would raise in the step of an example whose gradient is NaN
+                self._route.add(self._sum, examples, self._tally)
         finally:
             self._check_untouched()
 
@@ -284,16 +293,20 @@ class Private:
         self._finite = writes
 
     def _check_shapes(self, examples: Examples) -> None:
-        """Shapes of an example, which must be those of the batches before: padding may have followed the longest example."""
+        """Shapes of an example, which must be those of the batches before: padding may have followed the longest example.
+
+        Where they may vary, nothing that is said or saved depends on whether they did: one example's length would be in it.
+        """
+        if not self._fixed_shapes:
+            if not self._warned and not any("mask" in str(name) for name in examples.names):
+                warnings.warn(UNMASKED % (", ".join(map(str, examples.names)) or "there are no names"), stacklevel=4)
+            self._warned = True
+            return
         shapes = [list(t.shape[1:]) for t in examples.tensors]
         if examples.count == 0 or shapes == self._shapes:
             return
-        if self._shapes and self._fixed_shapes:
+        if self._shapes:
             raise errors.ArgumentError(SHAPES % (shapes, self._shapes))
-        if self._shapes and not self._shapes_varied:
-            self._shapes_varied = True
-            if not any("mask" in str(name) for name in examples.names):
-                warnings.warn(SHAPES % (shapes, self._shapes), stacklevel=4)
         self._shapes = shapes
 
     def _writes(self) -> List[int]:
@@ -348,7 +361,7 @@ class Private:
         if isinstance(noise.get("buffers"), bytes):
             noise["buffers"] = torch.frombuffer(bytearray(noise["buffers"]), dtype=torch.uint8)
         return {**self._identity(), "noise": noise, "taken": self._taken.state_dict(),
-                "shapes": self._shapes, "shapes_varied": self._shapes_varied,
+                "shapes": self._shapes, "shapes_varied": self._shapes_vary,
                 **self._sum.state_dict()}
 
     def _add_state(self, _optimizer: Any, state: Dict[str, Any]) -> Dict[str, Any]:
@@ -373,6 +386,7 @@ class Private:
                 continue  # sums may round otherwise: the state file then refuses rows that were used
             if own.get(name) != value:
                 raise errors.StateError("the state has %s = %s, and this run %s" % (name, own.get(name), value))
+        self._taken.check_state(own.get("taken") or {})
         noise = dict(own.get("noise") or {})
         if self._group.world > 1 or own.get("processes") != 1:
             # A checkpoint is written by any one process: the shard is that of the reader.
@@ -381,8 +395,9 @@ class Private:
         self._sum.load_state_dict(own)
         self._route.chunk = own["chunk"]
         self.discard()
-        self._shapes, self._shapes_varied = list(own.get("shapes") or []), bool(own.get("shapes_varied"))
-        self._taken.load_state_dict(own.get("taken") or {}, self.noise.step)
+        self._shapes = list(own.get("shapes") or []) if self._fixed_shapes else []
+        self._shapes_vary = self._shapes_vary or bool(own.get("shapes_varied"))
+        self._taken.load_state_dict(own.get("taken") or {}, self.noise.step, self.noise.reserved)
         self._lost = 0
 
     @contextlib.contextmanager
@@ -451,17 +466,22 @@ class Private:
     def privacy(self, delta: Optional[float] = None) -> Optional[Privacy]:
         """The guarantee, computed again: of the whole run as designed, or, where `counted`, of the run that happened so far.
 
-        None: no example has taken part yet.
+        None: no example has taken part yet. An error: the optimizer went on after `close`, without noise.
         """
+        if self._stepped:
+            raise errors.StateError(STEPPED)
         return self._taken.privacy(delta)
 
     @property
     def epsilon(self) -> Optional[float]:
-        """That of `privacy`. Correlated noise is one release: a part of a designed run is no cheaper than the whole."""
+        """That of `privacy`. Correlated noise is one release: a part of a designed run is no cheaper than the whole.
+
+        None: there is none yet. The mechanism promises none, or it is counted, and no example has taken part.
+        """
         if not self.counted and self.mechanism.epsilon is None:
             return None
         found = self.privacy()
-        return 0.0 if found is None else found.epsilon
+        return None if found is None else found.epsilon
 
     def statement(self, unit: Optional[str] = None) -> str:
         """The guarantee in sentences, and what kind of guarantee it is.
@@ -479,7 +499,7 @@ class Private:
         # The exact release is proven for the participations of the design, and not for others that were counted.
         said = said if self.counted else self.noise.exact_statement(said)
         said += self._sum.sentence() + self._route.sentence
-        if self._shapes_varied:
+        if self._shapes_vary:
             said += VARIED
         if self._untouched.changed:
             said += WRITTEN % ", ".join(self._untouched.changed)
@@ -495,9 +515,12 @@ class Private:
         )
 
     def close(self) -> None:
-        """Ends the noise and takes its hooks off the optimizer."""
+        """Ends the noise and takes its hooks off the optimizer. Steps that it takes then are not in the epsilon, which is refused."""
         for hook in self._hooks:
             hook.remove()
+        if self._ended is None:
+            run = weakref.ref(self)  # the optimizer outlives it
+            self.optimizer.register_step_pre_hook(lambda optimizer, *_: leave(run(), optimizer))
         self.optimizer._dpmf_private = False  # type: ignore[attr-defined]
         self.discard()
         self._route.close()
@@ -510,3 +533,10 @@ class Private:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def leave(run: Optional[Private], optimizer: Any) -> None:
+    """A step after `close`. Those of a second make_private, or of Opacus with this library's noise, have their own epsilon."""
+    private = getattr(optimizer, "_dpmf_private", False) or getattr(optimizer, "_dpmf_attached", None) is not None
+    if run is not None and not private:
+        run._stepped = True

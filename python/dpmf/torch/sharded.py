@@ -23,7 +23,7 @@ from ..mechanism import Mechanism
 from ..noise import NO_STATE, NoiseStream
 from ..checkpoint import check_salt
 from .group import Group
-from .noise import with_one_salt
+from .noise import Sums, with_one_salt
 from .parameters import is_sharded
 
 try:
@@ -157,6 +157,7 @@ class ShardedNoise:
             return self._streams[0][0]
 
         with_one_salt(self._group, opened)
+        self._sums = Sums(self._streams[0][0])
         self.mechanism, self._step = mechanism, 0
         self._lost = self._group.worst(self._streams[0][0].reserved)
         self._commitment = self._streams[0][0]._commitment
@@ -206,8 +207,7 @@ class ShardedNoise:
         refused: Optional[BaseException] = None
         digest = self._digest(parts)
         try:
-            if self._streams[0][0].keeps_state:
-                self._streams[0][0].bind_sum(digest)
+            self._sums.bind(lambda: digest)
             rows = [torch.from_numpy(stream.next()) for stream, _ in self._streams]
         except Exception as error:  # in one process: the others must not wait for it
             refused = error

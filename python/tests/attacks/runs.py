@@ -70,7 +70,7 @@ def save(model, private, path):
 def resume(folder, **options):
     seed = torch.initial_seed()
     model, private, loader = make(folder, **options)
-    torch.manual_seed(seed)  # as the process had it: the checkpoint has the states that count
+    torch.manual_seed(seed)  # as the process had it: no random number of the run depends on it
     path = pathlib.Path(folder) / "run.pt"
     if path.exists():
         saved = torch.load(path, weights_only=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks by batches: who takes part in which step, in which process, and which parameters get noise."""
 
+import shutil
 import subprocess
 import sys
 import unittest
@@ -115,6 +116,107 @@ class Drift(Case):
         self.refused(dpmf.StateError, "without noise", private.step, x, y)
         self.assertTrue(torch.equal(model.a.weight, frozen))
 
+    def test_resumed_with_another_sampler(self):
+        """A run stops at step 6 and is resumed, and the sampler has another key: BatchSampler's default, a new one in every process.
+
+        Before, the checkpoint knew nothing of the sampler. The second half drew from all examples again, so that some took part
+        twice under a mechanism for one participation: 2 was printed where epsilon was 3.56. Now a keyless sampler beside a key file is
+        refused, the checkpoint has a keyed hash of all that the batches follow from, and another sampler is refused before the noise
+        moves, under Opacus too.
+        """
+        m = mechanism("toeplitz", STEPS, sigma=None, epsilon=2.0, delta=1e-5, participation="single")
+
+        def begin(key=KEY, what="shuffled:2", noise=KEY, **options):
+            sampler = dpmf.torch.BatchSampler(what, numbers(), key, mechanism=m, **options)
+            model = Inner(5)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            private = dpmf.torch.make_private(model, optimizer, m, 1.0, 2, sampler=sampler, key=noise, loss=inner_loss)
+            return private, dpmf.torch.data_loader(numbers(), sampler)
+
+        def attached(key=KEY, what="shuffled:2", noise=KEY, **options):
+            sampler = dpmf.torch.BatchSampler(what, numbers(), key, mechanism=m, **options)
+            net = torch.nn.Linear(5, EXAMPLES)
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            loader = dpmf.torch.data_loader(numbers(), sampler)
+            return dpmf.opacus.make_private(net, optimizer, loader, m, 1.0, key=noise).attached, loader
+
+        for make in [begin] + ([attached] if PrivacyEngine is not None else []):
+            run, loader = make()
+            seen = []
+            for x, y in loader if make is begin else ():
+                run.step(x, y)
+                seen += y.tolist()
+                if run.steps_taken == 6:
+                    break
+            saved = run.optimizer.state_dict()
+            for other in ({"key": dpmf.testing_key(9)}, {"label": "b"}, {"what": "cyclic:2"}, {"what": "shuffled:1"}):
+                late, _ = make(**other)
+                self.refused(dpmf.StateError, "another sampler", late.optimizer.load_state_dict, saved)
+                self.assertEqual(late.noise.step, 0)
+            self.refused(dpmf.StateError, "the sampler's key", make(key=None)[0].optimizer.state_dict)
+            self.refused(dpmf.ArgumentError, "the sampler's key", make, key=None, noise=self.folder / "run.key")
+            late, loader = make()
+            late.optimizer.load_state_dict(saved)
+            for x, y in loader if make is begin else ():
+                late.step(x, y)
+                seen += y.tolist()
+            self.assertEqual(len(set(seen)), len(seen))
+            self.assertNotIn(str(EXAMPLES), str(saved["dpmf"]["taken"]))  # add-remove adjacency hides the number of examples
+
+    def test_old_states_and_the_datas_own_order(self):
+        """Batches in the data's own order follow from no key, and need none to go on; other sizes of them are other batches."""
+        _, optimizer, private, loader = ours()
+        private.step(*next(iter(loader)))
+        saved = optimizer.state_dict()
+        keyless = dpmf.torch.BatchSampler("cyclic:%d" % BATCH, numbers(), mechanism=designed())
+        late = ours(sampler=keyless)[2]
+        late.optimizer.load_state_dict(saved)
+        self.assertEqual(late.steps_taken, 1)
+        saved["dpmf"]["taken"] = {}  # of a version that did not record it
+        ours()[2].optimizer.load_state_dict(saved)
+        saved["dpmf"]["taken"] = {"sampler": "cyclic:5", "units": EXAMPLES, "steps": STEPS}
+        self.refused(dpmf.StateError, "cyclic:5", ours()[2].optimizer.load_state_dict, saved)
+
+    def test_one_secret_sampler_for_two_runs(self):
+        """A search over learning rates makes one BatchSampler, or several with one key, and a run for each rate.
+
+        Before, all runs had the same Poisson batches, each with its own noise. Two such runs are one with less noise: epsilon 5.26
+        where a ledger, which assumes that every run draws its own batches, had 2.53. Now the first step of the second run is refused,
+        and nothing of it is released. The same run may go on, in a second object too.
+        """
+        m = dpmf.evaluate("identity", STEPS, sampling="poisson:0.25", epsilon=2.0, delta=1e-5)
+
+        def sampler(label=None):
+            return dpmf.torch.BatchSampler.for_mechanism(m, numbers(), dpmf.testing_key(71), label=label)
+
+        def step(batches, key):
+            model = Inner(5)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            private = dpmf.torch.make_private(model, optimizer, m, 1.0, sampler=batches, key=key, loss=inner_loss)
+            private.step(*next(iter(dpmf.torch.data_loader(numbers(), batches))))
+            return private
+
+        def attached(batches, key):
+            net = torch.nn.Linear(5, EXAMPLES)
+            made = dpmf.opacus.make_private(
+                net, torch.optim.SGD(net.parameters(), lr=0.1), dpmf.torch.data_loader(numbers(), batches), m, 1.0, key=key
+            )
+            x, y = next(iter(made.loader))
+            made.criterion(made.model(x), y).backward()
+            made.optimizer.step()
+
+        one, key = sampler(), dpmf.testing_key(72)
+        step(one, key).close()
+        step(one, key).close()  # the same run once more: the same noise
+        for batches in (one, sampler()):
+            for second in [step] + ([attached] if PrivacyEngine is not None else []):
+                self.refused(dpmf.StateError, "the same secret batches", second, batches, dpmf.testing_key(73))
+        self.assertEqual(step(sampler("second"), dpmf.testing_key(73)).steps_taken, 1)
+        in_order = dpmf.torch.BatchSampler("cyclic:%d" % BATCH, numbers(), KEY, mechanism=designed())
+        for key in (key, dpmf.testing_key(73)):  # batches that are no secret may come as often as they like
+            private, loader = ours(sampler=in_order, key=key)[2:]
+            private.step(*next(iter(dpmf.torch.data_loader(numbers(), in_order))))
+
     def test_any_loader_without_a_sampler(self):
         """make_private without a sampler, and a loader that shuffles.
 
@@ -192,6 +294,47 @@ class Drift(Case):
                     self.assertEqual(private.steps_taken, 6)
                     self.assertAlmostEqual(private.epsilon, 4.0, places=6)
 
+    def test_going_back_forgets_who_took_part(self):
+        """A counted run releases 12 steps, and then the checkpoint of step 0 is loaded, in the same process or after a crash.
+
+        Before, the log of the checkpoint was all that was counted: epsilon 0, "No example has taken part yet", although 12 models were
+        out. Now a process keeps the log of what it has released itself; and while the state file has rows that no log here knows,
+        there is no epsilon.
+        """
+        m = mechanism("toeplitz", STEPS, sigma=None, epsilon=8.0, delta=1e-5, participation="full")
+        x = torch.randn(4, 5, generator=torch.Generator().manual_seed(1))
+
+        def make(key):
+            model = Inner(5)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            return dpmf.torch.make_private(model, optimizer, m, 1.0, 4, key=key, loss=inner_loss)
+
+        def train(private, steps):
+            for _ in range(steps):
+                private.step(x, torch.zeros(4), units=range(4))
+
+        for key in (KEY, self.folder / "run.key"):
+            private = make(key)
+            saved = private.optimizer.state_dict()
+            train(private, STEPS)
+            self.assertAlmostEqual(private.epsilon, 8.0, places=6)
+            private.optimizer.load_state_dict(saved)
+            self.assertAlmostEqual(private.epsilon, 8.0, places=6)
+            later = private.optimizer.state_dict()  # its log has the steps that were released after it
+            private.close()
+        private = make(self.folder / "run.key")  # after a crash
+        private.optimizer.load_state_dict(saved)
+        for ask in (private.privacy, private.statement, lambda: private.epsilon):
+            self.refused(dpmf.StateError, "who took part in step 0 and 11 more is not known", ask)
+        train(private, STEPS - 1)
+        self.refused(dpmf.StateError, "who took part in step 11 is not known", private.privacy)
+        train(private, 1)
+        self.assertAlmostEqual(private.epsilon, 8.0, places=6)
+        private.close()
+        private = make(self.folder / "run.key")
+        private.optimizer.load_state_dict(later)
+        self.assertAlmostEqual(private.epsilon, 8.0, places=6)
+
 
 @unittest.skipIf(PrivacyEngine is None, "opacus is not installed")
 class Opacus(Case):
@@ -248,6 +391,50 @@ class Opacus(Case):
         dpmf.opacus.attach(optimizer, designed(), KEY, loader=loader)
         self.refused(dpmf.ArgumentError, "already", dpmf.opacus.attach, optimizer, designed(), KEY, loader=loader)
 
+    def test_a_logical_batch_that_is_broken_off(self):
+        """BatchMemoryManager gives a large batch in parts; the loop ends after the first part (an exception), and begins again.
+
+        Before, the batch of the new iterator was taken for the next part of the old one: an example that was used in 12 steps was
+        recorded in none of them, and epsilon was 1.9 where it was 8. Now the old batch is over when a new iterator begins: the step
+        counts it and the new one.
+        """
+        from opacus.utils.batch_memory_manager import BatchMemoryManager
+
+        class Batches:  # the first of two iterators has a batch of three parts, with examples that are never seen again
+            begun = 0
+
+            def __iter__(self):
+                self.begun += 1
+                first = 4 + 12 * (self.begun // 2)
+                yield list(range(first, first + 12)) if self.begun % 2 else [0, 1, 2, 3]
+
+            def __len__(self):
+                return 1
+
+        m = mechanism("identity", STEPS, sigma=None, epsilon=8.0, delta=1e-5, participation="full")
+        count = 4 + 12 * STEPS
+        x = torch.randn(count, 5, generator=torch.Generator().manual_seed(1))
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, torch.arange(count)), batch_sampler=Batches())
+        net = torch.nn.Linear(5, count)
+        made = dpmf.opacus.make_private(
+            net, torch.optim.SGD(net.parameters(), lr=0.1), loader, m, 1.0, key=KEY, expected_batch=4
+        )
+        log = set()
+        for epoch in range(2 * STEPS):
+            with BatchMemoryManager(data_loader=made.loader, max_physical_batch_size=4, optimizer=made.optimizer) as parts:
+                for x, y in parts:
+                    made.optimizer.zero_grad()
+                    made.criterion(made.model(x), y).backward()
+                    log |= {(int(unit), made.attached.noise.step) for unit in y}
+                    made.optimizer.step()
+                    if epoch % 2 == 0:
+                        break
+        self.assertEqual(made.attached.noise.step, STEPS)
+        counted = set(zip(*(part.tolist() for part in made.attached._taken.log())))
+        self.assertEqual(log - counted, set())
+        self.assertAlmostEqual(m.observed_privacy(*zip(*log)).epsilon, 8.0, places=6)
+        self.assertGreaterEqual(made.engine.get_epsilon(1e-5), 8.0 - 1e-6)
+
     def test_skipped_steps_parameters_and_nan(self):
         """The same drifts under Opacus: a skipped batch, new parameters; and one example whose gradient is NaN, which went
         through Opacus' sums into the weights.
@@ -286,12 +473,13 @@ class Processes(Case):
         (alone,) = self.together(1)
         self.assertEqual(self.together(2), [["refused"] * 3 + alone] * 2)
 
-    def together(self, world, *more, code=0):
+    def together(self, world, *more, code=0, folder=None):
         """Runs `world` processes and returns what each printed."""
-        (self.folder / "store").unlink(missing_ok=True)
+        folder = folder or self.folder
+        (folder / "store").unlink(missing_ok=True)
         processes = [
             subprocess.Popen(
-                [sys.executable, str(HERE / "processes.py"), str(self.folder), str(rank), str(world), *map(str, more)],
+                [sys.executable, str(HERE / "processes.py"), str(folder), str(rank), str(world), *map(str, more)],
                 stdout=subprocess.PIPE,
             )
             for rank in range(world)
@@ -323,9 +511,15 @@ class Processes(Case):
         keeps the one of all: the same bits as one process that was never interrupted; and with other data a row that was
         used is refused, in both processes, so that neither waits for the other.
         """
-        (self.folder / "run.key").write_bytes(KEY)
-        (self.folder / "run.key").chmod(0o600)
-        (alone,) = self.together(1)  # the same key as bytes
+        one = self.folder / "one"
+        one.mkdir()
+        for folder in (self.folder, one):
+            (folder / "run.key").write_bytes(KEY)
+            (folder / "run.key").chmod(0o600)
+        with mechanism("bsr", 5).noise(7, 1.0, self.folder / "run.key", state_now=True):
+            pass  # a state file before its first row: its copy has the same noise
+        shutil.copy(self.folder / "run.key.state", one / "run.key.state")
+        (alone,) = self.together(1, 0, folder=one)
         self.together(2, 4, code=9)
         self.assertEqual(self.together(2, 0, 1)[0][0], "refused at step 2")
         self.assertEqual(self.together(2, 0), [alone, alone])

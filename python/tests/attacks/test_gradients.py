@@ -189,6 +189,119 @@ class OtherDoors(Case):
             self.refused(dpmf.UnsupportedError, "mean", step)
             self.assertEqual(net.state_dict()["0.mean"].tolist(), [0.0] * 5)
 
+    def test_statistics_in_a_parameter(self):
+        """A layer keeps its running mean in a frozen parameter, written through .data, as codebooks and centres are.
+
+        Before, parameters were compared by torch's count of writes, which does not see .data: ghost clipping and both routes of
+        Opacus published the raw mean, with 10^6 in one example 5904.9. Now parameters are compared by their bytes; a large frozen
+        one, of which there is no copy, by checksums.
+        """
+        if opacus is None:
+            self.skipTest("opacus is not installed")
+
+        class Centre(torch.nn.Module):
+            def __init__(self, size):
+                super().__init__()
+                self.mean = torch.nn.Parameter(torch.zeros(size), requires_grad=False)
+
+            def forward(self, x):
+                self.mean.data[:5].mul_(0.9).add_(0.1 * x.detach().mean(0))
+                return x - self.mean[:5]
+
+        x, y = self.data(secret=1e6)
+        for size in (5, (1 << 20) + 3):
+            net = torch.nn.Sequential(Centre(size), torch.nn.Linear(5, 2))
+            private = make(net, clipping="ghost")
+            words = "writes into 0.mean" if size == 5 else "The data is still in 0.mean: load it again"
+            self.refused(dpmf.UnsupportedError, words, private.step, x, y, units=range(20))
+            self.assertEqual(bool(net[0].mean.any()), size > 5)
+            self.assertEqual(private.steps_taken, 0)
+        for route in ("per-example", "ghost"):
+            net = torch.nn.Sequential(Centre(5), torch.nn.Linear(5, 2))
+            loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=20)
+            sgd = torch.optim.SGD(net[1].parameters(), lr=0.1)
+            made = dpmf.opacus.make_private(net, sgd, loader, whole(), clip_norm=CLIP, key=KEY, clipping=route)
+
+            def step(made=made):
+                made.criterion(made.model(x), y).backward()
+                made.optimizer.step()
+
+            next(iter(made.loader))
+            self.refused(dpmf.UnsupportedError, "mean", step)
+            self.assertFalse(bool(net[0].mean.any()))
+
+    def test_checksums_see_every_change(self):
+        """One bit, two numbers that changed places, the sign of a zero, in any type and at the end of a tensor."""
+        from dpmf.torch.parameters import checksums
+
+        for kind in (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.uint8):
+            first = torch.arange(70).to(kind)
+            other = first.clone()
+            other[-1], other[0] = first[0], first[-1]
+            self.assertTrue(torch.equal(checksums(first), checksums(first.clone())))
+            self.assertFalse(torch.equal(checksums(first), checksums(other)), kind)
+        self.assertFalse(torch.equal(checksums(torch.zeros(3)), checksums(-torch.zeros(3))))
+        self.assertTrue(torch.equal(checksums(torch.zeros(0)), checksums(torch.zeros(0))))
+
+    def test_embeddings_that_scale_what_they_see(self):
+        """Embedding(max_norm=1) scales, in the forward pass and in place, the rows of the words that it sees.
+
+        Before, the step was refused, but the weights stayed as the pass had left them: they showed which words the batch had, to
+        anybody who gets the model. Now they are put back, trained or frozen, as the buffers are.
+        """
+
+        class Words(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words, self.out = torch.nn.Embedding(50, 4, max_norm=1.0), torch.nn.Linear(4, 2)
+                with torch.no_grad():
+                    self.words.weight.mul_(10)
+
+            def forward(self, x):
+                return self.out(self.words(x).mean(1))
+
+        for clipping in ["per-example"] + (["ghost"] if opacus is not None else []):
+            for trained in (True, False):
+                net = Words()
+                net.words.requires_grad_(trained)
+                before = net.words.weight.detach().clone()
+                private = make(net, clipping=clipping)
+                x, y = torch.arange(30).reshape(10, 3), torch.zeros(10, dtype=torch.int64)
+                with self.assertRaises((dpmf.UnsupportedError, RuntimeError)):
+                    private.step(x, y, units=range(10))
+                self.assertTrue(torch.equal(net.words.weight, before), (clipping, trained))
+
+    def test_a_running_maximum(self):
+        """A layer keeps the largest number that it has seen in a buffer, as observers of quantization do.
+
+        Before, buffers were compared by value: with no example above the maximum the run went to its end, and one example above it
+        ended the run, in the step of that example. Now the first write is refused, also one that changes nothing.
+        """
+        if opacus is None:
+            self.skipTest("opacus is not installed")
+
+        class Largest(torch.nn.Module):
+            def __init__(self, in_place):
+                super().__init__()
+                self.in_place = in_place
+                self.register_buffer("largest", torch.tensor(6.0))
+
+            def forward(self, x):
+                found = torch.maximum(self.largest, x.detach().max())
+                if self.in_place:
+                    self.largest.copy_(found)
+                else:
+                    self.largest = found
+                return x
+
+        for secret in (0.0, 7.0):
+            for in_place in (True, False):
+                x, y = self.data(secret)
+                net = torch.nn.Sequential(Largest(in_place), torch.nn.Linear(5, 2))
+                private = make(net, clipping="ghost")
+                self.refused(dpmf.UnsupportedError, "writes into 0.largest", private.step, x, y, units=range(20))
+                self.assertEqual(float(net[0].largest), 6.0)
+
     def test_weights_that_are_not_finite(self):
         """A learning rate takes the weights to NaN, or a model begins with NaN in a frozen layer.
 
@@ -399,13 +512,34 @@ class Company(Case):
         saved, again = private.state_dict(), make(net, loss=loss)
         again.load_state_dict(saved)  # a resumed run knows them too
         self.refused(dpmf.ArgumentError, "[9, 1]", again.step, long, y, units=range(6))
-        private = make(net, loss=loss, fixed_shapes=False)
-        private.step(short, y, units=range(6))
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
-            private.step(long, y, units=range(6))
-        self.assertIn("longest example", str(heard[0].message))
-        self.assertIn("Shapes of examples varied", private.statement())
+
+    def test_the_length_of_one_example(self):
+        """fixed_shapes=False, and one example is longer than all others: does the output of the run show that it is there?
+
+        Before, a warning, the statement and the checkpoint, which is no secret, showed that shapes had varied, and the checkpoint
+        had the last ones. Now all of them are the same for any lengths; the warning, about a missing mask, comes with the first batch.
+        """
+
+        def loss(outputs, targets):
+            return outputs.sum() + 0 * targets.sum()
+
+        found, y = [], torch.zeros(6, dtype=torch.int64)
+        for length in (3, 9):
+            torch.manual_seed(1)
+            private = make(torch.nn.Linear(1, 2), loss=loss, fixed_shapes=False)
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                private.step(torch.zeros(6, 3, 1), y, units=range(6))
+                private.step(torch.zeros(6, length, 1), y, units=range(6, 12))
+            state = {name: part for name, part in private.optimizer.state_dict()["dpmf"].items() if "shape" in name}
+            found.append(([str(one.message) for one in heard], private.statement(), state))
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(len(found[0][0]), 1)
+        self.assertIn("no input is called a mask", found[0][0][0])
+        self.assertIn("Shapes of examples could vary", found[0][1])
+        again = make(torch.nn.Linear(1, 2), loss=loss)  # resumed with fixed shapes: the steps before had others, perhaps
+        again.load_state_dict(private.state_dict())
+        self.assertIn("Shapes of examples could vary", again.statement())
 
 
 class Augmented(torch.utils.data.Dataset if torch is not None else object):

@@ -149,6 +149,46 @@ def train(m, steps=20, **options):
 
 
 @unittest.skipIf(torch is None, "torch is not installed")
+class Ends(Case):
+    def test_steps_after_close(self):
+        """A with block ends, and the loop steps the optimizer again: raw gradients go into the weights.
+
+        Before, epsilon and the statement of the closed run stayed as designed, for anybody who asked after that. Now they are refused
+        once the optimizer has moved; a second private run on it has its own, and moves nothing without noise.
+        """
+        private, model = train(calibrated(), 3)
+        private.close()
+        private.close()
+        self.assertIn("of which 3 are done", private.statement())
+        optimizer = private.optimizer
+        data = torch.utils.data.TensorDataset(torch.zeros(40, 3), torch.zeros(40))
+        m = calibrated()
+        sampler = dpmf.torch.BatchSampler("cyclic:2", data, KEY, mechanism=m)
+        second = dpmf.torch.make_private(
+            model, optimizer, m, 1.0, sampler=sampler, key=dpmf.testing_key(5), loss=inner_loss
+        )
+        second.step(*next(iter(dpmf.torch.data_loader(data, sampler))))
+        second.close()
+        self.assertAlmostEqual(private.epsilon, 1.0, places=9)
+        model(torch.ones(2, 3)).sum().backward()
+        optimizer.step()
+        for run in (private, second):
+            for ask in (run.privacy, run.statement, lambda run=run: run.epsilon):
+                self.refused(dpmf.StateError, "steps after close()", ask)
+
+    def test_before_the_first_step(self):
+        """A loop prints epsilon before it begins, and its log says 0: before, for a counted run. Now there is none yet."""
+        model = Inner(3)
+        with dpmf.torch.make_private(
+            model, torch.optim.SGD(model.parameters(), lr=0.1), calibrated(), 1.0, 4, key=KEY, loss=inner_loss
+        ) as private:
+            self.assertIsNone(private.epsilon)
+            private.step(torch.ones(4, 3), torch.zeros(4), units=range(4))
+            self.assertAlmostEqual(private.epsilon, 1.0, places=9)
+        self.assertIn("epsilon", private.statement())
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
 class Arithmetic(Case):
     def test_the_exact_release(self):
         """Before, make_private(exact=True) said that the noise is taken as real-valued, which the exact release is made to avoid."""

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks on the sum of the clipped gradients: its rounding, values that are not finite, clip norms, hostile options."""
 
+import importlib.util
 import math
 import unittest
+import warnings
 
 from story import KEY, Case, Inner, dpmf, inner_loss, mechanism, one_step, program, torch
 
@@ -72,6 +74,27 @@ class Sums(Case):
             x[7, 2] = value
             moved = one_step(x, 1.0) - wanted
             self.assertAlmostEqual(float(moved.norm()), 1.0, places=5)
+
+    def test_nan_while_torch_looks_for_it(self):
+        """A script debugs with torch.autograd.set_detect_anomaly(True), and one example has a NaN.
+
+        Before, torch raised in the step of that example's batch: the run ended there, and showed that the example was in it. Now
+        gradients are formed without that switch, which stays on for all else.
+        """
+        x = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
+        x[3, 0] = math.nan
+        routes = ["per-example"] + (["ghost"] if importlib.util.find_spec("opacus") else [])
+        for clipping in routes:
+            net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+            m = mechanism("identity", 1, sigma=None, epsilon=1.0, delta=1e-5)
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            private = dpmf.torch.make_private(net, optimizer, m, 1.0, 8, key=KEY, clipping=clipping)
+            with torch.autograd.set_detect_anomaly(True), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                private.step(x, torch.zeros(8, dtype=torch.int64), units=range(8))
+                self.assertTrue(torch.is_anomaly_enabled())
+            self.assertEqual(private.steps_taken, 1)
+            self.assertTrue(all(bool(torch.isfinite(p).all()) for p in net.parameters()))
 
     def test_neighbours_with_hostile_values_look_alike(self):
         """Data sets that differ in one value of one example: exit code, messages, step count and log lines are the same.
