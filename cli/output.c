@@ -318,6 +318,11 @@ int side_of(const char *kind) {
     return strncmp(kind, lower, strlen(lower)) == 0 ? -1 : 0;
 }
 
+void add_kind(text_buffer *t, double value, double shown, const char *kind) {
+    const size_t exact = is_exact(kind) && shown != value ? strlen(dpmf_certainty_name(DPMF_EXACT)) : 0;
+    text_add(t, "%.*s%s%s", (int)exact, kind, exact > 0 ? ", rounded up" : "", kind + exact);
+}
+
 static void add_figure(text_buffer *t, const char *name, double value, int side, const char *kind) {
     char text[32];
     const double shown = safe_digits(value, DIGITS, side);
@@ -327,11 +332,8 @@ static void add_figure(text_buffer *t, const char *name, double value, int side,
         return;
     }
     text_add(t, "%-*s%-*s", NAME_WIDTH, name, VALUE_WIDTH, text);
-    if (is_exact(kind) && shown != value) { /* the figure is known exactly, and these are not all of its digits */
-        const char *exact = dpmf_certainty_name(DPMF_EXACT);
-        text_add(t, "%s, rounded up%s\n", exact, kind + strlen(exact));
-    } else
-        text_add(t, "%s\n", kind);
+    add_kind(t, value, shown, kind);
+    text_add(t, "\n");
 }
 
 void table_double(text_buffer *t, const char *name, double value, const char *kind) {

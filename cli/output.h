@@ -85,6 +85,8 @@ extern const char DELTA_TOO_LARGE[]; /* the warning for that case */
  */
 enum { DIGITS = 9 };
 int side_of(const char *kind); /* 1, -1, or 0 for the nearest */
+/* The kind; "exact, rounded up" where a figure is known exactly and these are not all of its digits. */
+void add_kind(text_buffer *t, double value, double shown, const char *kind);
 void table_text(text_buffer *t, const char *name, const char *value);
 void table_integer(text_buffer *t, const char *name, int64_t value);
 void table_double(text_buffer *t, const char *name, double value, const char *kind);

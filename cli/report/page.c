@@ -84,8 +84,10 @@ void plain_table_end(text_buffer *t) {
 
 void plain_figure(text_buffer *t, const char *name, double value, const char *kind) {
     const int side = strcmp(kind, dpmf_certainty_name(DPMF_ESTIMATE)) == 0 ? 0 : side_of(kind) < 0 ? -1 : 1;
-    text_add(t, "<tr><th scope=\"row\">%s</th><td>%.*g</td><td>%s</td></tr>\n", name, DIGITS,
-             safe_digits(value, DIGITS, side), kind);
+    const double shown = safe_digits(value, DIGITS, side);
+    text_add(t, "<tr><th scope=\"row\">%s</th><td>%.*g</td><td>", name, DIGITS, shown);
+    add_kind(t, value, shown, kind);
+    text_add(t, "</td></tr>\n");
 }
 
 /* ---- sequences ---- */

@@ -46,16 +46,25 @@ function greek(text) {
     return text.replace(words, word => letters[word]).replace(/(?<= )x(?= )/g, "×");
 }
 
-const digits = (value, most, notation) => new Intl.NumberFormat("en",
-    {notation, maximumSignificantDigits: most, useGrouping: false, roundingMode: "halfEven"}).format(value);
+const rounded = (value, most, notation, roundingMode) => new Intl.NumberFormat("en",
+    {notation, maximumSignificantDigits: most, useGrouping: false, roundingMode}).format(value);
 
-/** A number for people: so many significant digits, large and small ones as 1.5×10⁻⁶. */
-function pretty(value, most) {
+/** The nearest, or with a side the nearest that is not below (1) or not above (-1) the value: a bound stays one. */
+function digits(value, most, notation, side) {
+    const nearest = rounded(value, most, notation, "halfEven");
+    return side * Number(nearest) >= side * value ? nearest : rounded(value, most, notation, side > 0 ? "ceil" : "floor");
+}
+
+const sideOf = kind => kind === "lower bound" ? -1 : kind === "estimate" ? 0 : 1;
+
+/** A number for people: its first significant digits, large and small ones as 1.5×10⁻⁶. */
+function pretty(value, most, side = 0) {
     if (value === null) return "–";
     if (typeof value === "string") return value.replace("-", "−").replace("inf", "∞");
     const size = Math.abs(value), sign = value < 0 ? "−" : "";
-    const [mantissa, power] = digits(size, most, "scientific").split("E");
-    if (size === 0 || (size >= 1e-3 && Number(power) < most)) return sign + digits(size, most, "standard");
+    if (value < 0) side = -side;
+    const [mantissa, power] = digits(size, most, "scientific", side).split("E");
+    if (size === 0 || (size >= 1e-3 && Number(power) < most)) return sign + digits(size, most, "standard", side);
     const raised = [...power].map(digit => digit === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
     return sign + (mantissa === "1" ? "" : mantissa + "×") + "10" + raised;
 }
@@ -252,18 +261,18 @@ function mechanismPage(o) {
         const per = o.sigma ? "σ × loss, clip norm 1 " : "at σ = 1 and clip norm 1 ", of = o.sensitivity.kind;
         return [
             !p && tile("epsilon ε", "none", "not calibrated"),
-            p && tile("epsilon ε", pretty(claimed ? p.epsilon_claimed : p.epsilon, 5),
-                claimed && "claimed by the file; computed again: ", pretty(p.epsilon, 6), " ", kind(p.kind),
-                p.confidence && ` at confidence ${pretty(p.confidence, 6)}`),
-            p && tile("delta δ", pretty(p.delta, 4), claimed ? "of the guarantee" : "chosen for this page"),
-            p && tile("noise multiplier σ", pretty(o.sigma, 5), "per unit of sensitivity ", badge("given")),
-            tile("noise, RMS over steps", pretty(o.noise_rms, 5), per, kind(of)),
-            tile("noise, largest step", pretty(o.noise_max, 5), per, kind(of)),
-            o.ratio ? tile("from the proven optimum", `+${pretty(Math.max(0, 100 * (o.ratio - 1)), 3)} %`,
+            p && tile("epsilon ε", pretty(claimed ? p.epsilon_claimed : p.epsilon, 5, 1),
+                claimed && "claimed by the file; computed again: ", pretty(p.epsilon, 6, sideOf(p.kind)), " ", kind(p.kind),
+                p.confidence && ` at confidence ${pretty(p.confidence, 6, -1)}`),
+            p && tile("delta δ", pretty(p.delta, 4, 1), claimed ? "of the guarantee" : "chosen for this page"),
+            p && tile("noise multiplier σ", pretty(o.sigma, 5, 1), "per unit of sensitivity ", badge("given")),
+            tile("noise, RMS over steps", pretty(o.noise_rms, 5, sideOf(of)), per, kind(of)),
+            tile("noise, largest step", pretty(o.noise_max, 5, sideOf(of)), per, kind(of)),
+            o.ratio ? tile("from the proven optimum", `+${pretty(Math.max(0, 100 * (o.ratio - 1)), 3, 1)} %`,
                 "RMS noise, at most ", kind("upper bound"))
                 : tile("from the proven optimum", "not known",
                     o.sampled ? "no bound is proven with sampling" : "no bound is known for this setting"),
-            tile(column ? "sensitivity, column" : "sensitivity", pretty(o.sensitivity.value, 5),
+            tile(column ? "sensitivity, column" : "sensitivity", pretty(o.sensitivity.value, 5, sideOf(of)),
                 column ? "largest column norm of C " : "of C under the participation ", kind(of)),
             o.cost.memory_bytes && tile("memory of the noise", bytes(o.cost.memory_bytes),
                 `${count(o.cost.dim)} numbers per row, float32 `, kind("exact")),
@@ -271,7 +280,8 @@ function mechanismPage(o) {
     }
 
     function facts() {
-        const number = (value, of, why) => [pretty(value, 9), " ", kind(of), why && [" ", html("span", {class: "lead"}, why)]];
+        const number = (value, of, why) => [pretty(value, 9, sideOf(of)), " ", kind(of),
+            of === "exact" && Number(rounded(value, 9, "standard", "halfEven")) !== value && " rounded up", why && [" ", html("span", {class: "lead"}, why)]];
         const of = o.sensitivity.kind;
         return [
             ["Family", o.family], ["Made by", o.made_by], ["Designed for", o.designed], ["Steps", count(o.steps)],

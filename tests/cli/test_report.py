@@ -2,6 +2,7 @@
 """dpmf report: the object has every part for every family, with the figures of the file; the page takes nothing from elsewhere,
 keeps what files hold as text, shows what the object has, tells the main figures without script too, and looks as it should in a
 browser at two widths, light and dark, and on paper."""
+import decimal
 import hashlib
 import json
 import math
@@ -15,6 +16,13 @@ from harness import Case, npy, run
 from page import DRAWN, LOOKED_AT, Page
 
 SECTIONS = ["privacy", "comparison", "matrices", "coefficients", "steps", "sweeps", "curve", "cost", "assumptions"]
+def rounded_up(value):
+    """Nine digits, not below."""
+    text = "%.9g" % value
+    exact = decimal.Context(prec=9, rounding=decimal.ROUND_CEILING).create_decimal(repr(value))
+    return text if float(text) >= value else "%.9g" % float(exact)
+
+
 KINDS = {"exact", "upper bound", "lower bound", "estimate"}
 
 
@@ -125,8 +133,8 @@ class Families(ReportCase):
         for key in ["rms_loss", "max_loss", "sensitivity", "lower_bound", "digest", "family", "workload", "participation"]:
             self.assertEqual(page.object[key], held[key], key)
         for value in [held["rms_loss"], held["max_loss"], held["sensitivity"]["value"]]:
-            self.assertIn("%.9g" % value, page.plain.text)
-            self.shows(page, "%.9g" % value)
+            self.assertIn(rounded_up(value), page.plain.text)
+            self.shows(page, rounded_up(value))
         self.shows(page, held["digest"])
         own, = [c for c in page.object["comparison"]["candidates"] if c["this_file"]]
         self.assertEqual((own["family"], own["bands"], own["rms_loss"]), ("bsr", 4, held["rms_loss"]))
@@ -458,7 +466,8 @@ class Seen(ReportCase):
             found, look = self.tab.run(DRAWN), self.tab.run(LOOK)
             self.assertEqual(self.tab.complaints, [])
             for words in ["are (ε, δ)-differentially private with ε = 2 and δ = 1e-06", "ε of the file 2 claimed", "δ 1e-06",
-                          "RMS loss %.9g exact" % held["rms_loss"], "RMS loss / bound %.9g upper bound" % page.object["ratio"]]:
+                          "RMS loss %s exact, rounded up" % rounded_up(held["rms_loss"]),
+                          "RMS loss / bound %s upper bound" % rounded_up(page.object["ratio"])]:
                 self.assertIn(words, found["text"])
             self.assertEqual(len(found["pictures"]), 1)
             self.assertLessEqual(look["width"], width)
