@@ -13,8 +13,9 @@ The noise multiplier given to Opacus is replaced by the mechanism's. Batches mus
 (`mechanism.participation`, `mechanism.sampling`): a loader in a fixed order for cyclic participation, for one. The loader is
 checked against that; one that cannot be is counted, and the reported epsilon is that of the actual run.
 
-Ghost clipping (grad_sample_mode="ghost") is accepted with a weaker statement, `Attached.statement`: norms and sums are
-Opacus' own, in floating point. An example whose gradient is not finite has the factor 0; where its NaN gets into the sum of
+Ghost clipping (grad_sample_mode="ghost") is accepted with a weaker statement, `Attached.statement`: norms are Opacus' own, and
+they and the sums are in floating point. The criterion gives one loss for each example, and weights are used by calls of their
+layers alone. An example whose gradient is not finite has the factor 0; where its NaN gets into the sum of
 its physical batch nevertheless, that sum is left out, because releasing it or refusing it would tell of the example. What is
 left out is then more than one example's part, so that the guarantee holds for data without such values only; dpmf.torch's
 own ghost route computes such batches again without the example.

@@ -89,8 +89,8 @@ class Attached:
         self._ended: Optional[int] = None  # the steps of a run that is over
         self._earlier = getattr(optimizer.original_optimizer, "_dpmf_ran", False)
         model = getattr(module, "_module", module)  # Opacus' wrapper, or its hooks on the model itself
-        named = model.named_parameters() if model is not None else (("%d of the optimizer" % i, p) for i, p in enumerate(self._params))
-        self._named: Dict[str, Any] = dict(named)
+        own = {"%d of the optimizer" % i: p for i, p in enumerate(self._params)}
+        self._named: Dict[str, Any] = own if model is None else dict(model.named_parameters())
         self._ids = {id(p) for p in self._params}
         self._finite: List[int] = []  # counts of writes to parameters that were looked at
         self._untouched = None if model is None else Untouched(model, ())
@@ -163,7 +163,7 @@ class Attached:
             self._pending = -1
             raise errors.UnsupportedError(
                 "the parameter %s is used without a call of its layer in training mode, where the hooks of Opacus do not see it: that part "
-                "of its gradient would not be clipped. Accepted: clipping='per-example'; for a penalty on the weights, the optimizer's "
+                "of its gradient would not be clipped. Accepted: dpmf.torch with clipping='per-example'; for a penalty on the weights, the optimizer's "
                 "weight_decay" % outside
             )
         for p in self._params:
