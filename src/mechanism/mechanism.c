@@ -537,27 +537,6 @@ static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampl
     return dpmf_mechanism_create(m->problem.workload, m->problem.participation, m->strategy, &o, out);
 }
 
-/*
- * Takes the sigma that calibration found, or a little more: calibration reads coarser grids than later accounts, and
- * where they bound delta otherwise, the mechanism would be refused as one that claims too much.
- */
-static dpmf_status take_sigma(dpmf_mechanism *m, const dpmf_account_options *how, dpmf_privacy *privacy) {
-    enum { TRIES = 16 };
-    const int bounded = privacy->confidence == 0 && !dpmf_sampling_is_none(&m->sampling);
-    dpmf_privacy found = {0};
-    int shown = !bounded;
-    m->sigma = privacy->sigma;
-    for (int i = 0; i < TRIES && !shown; i++) {
-        TRY(shows_delta(m, how, &found, &shown));
-        if (!shown) m->sigma *= 1 + CALIBRATION * ldexp(1, i);
-    }
-    if (!shown)
-        return base_fail(DPMF_ERROR_NUMERICAL, "no sigma near %.9g is shown to give epsilon = %.9g at delta = %g",
-                         privacy->sigma, m->problem.epsilon, m->problem.delta);
-    if (m->sigma > privacy->sigma) *privacy = found;
-    return DPMF_OK;
-}
-
 dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double epsilon, double delta,
                                      const dpmf_sampling *sampling, const char *unit, const dpmf_run *run,
                                      dpmf_mechanism **out, dpmf_privacy *found) {
@@ -588,7 +567,7 @@ dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double eps
     TRY_DONE(dpmf_calibrate_sigma(epsilon, delta, &how, &privacy));
     m->problem.epsilon = epsilon;
     m->problem.delta = delta;
-    TRY_DONE(take_sigma(m, &how, &privacy));
+    m->sigma = privacy.sigma;
     TRY_DONE(mechanism_response_of(m, &m->response, &size)); /* it depends on all that is given, sigma too */
     TRY_DONE(mechanism_finish(m));
     *out = m;
