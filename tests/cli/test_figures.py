@@ -92,7 +92,7 @@ class Figures(Case):
         self.assertGreater(total, 500)
 
     def test_the_table_of_a_design_is_on_the_safe_side(self):
-        for words in (("--epochs", 1), ("--epochs", 3), ("--participation", "min-sep:3,8"), ("--epochs", 2, "--loss", "max")):
+        for words in (("--epochs", 1), ("--epochs", 3), ("--participation", "min-sep:3,8", "--unit", "user"), ("--epochs", 2, "--loss", "max")):
             ask = ("design", "--steps", 60, "--epsilon", 1.7, "--delta", "1e-6", *words)
             table, found = self.ok(*ask), json.loads(self.ok(*ask, "--json"))
             self.sentences(ask, found, table) if "max" not in words else None

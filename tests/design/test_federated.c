@@ -322,6 +322,7 @@ static dpmf_design *designed(int64_t steps, int64_t count, int64_t separation, c
     o.separation_low = o.separation_high = separation;
     o.families = families;
     check_ok(dpmf_workload_parse("prefix", steps, &workload));
+    o.unit = "user";
     check_ok(dpmf_design_create(workload, &o, &d));
     dpmf_workload_free(workload);
     return d;
