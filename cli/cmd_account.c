@@ -474,7 +474,7 @@ static int compute(const arguments *given, account *a) {
             a->statement, sizeof a->statement,
             "The log breaks the participation that the design assumes: the design's guarantee of epsilon = %.4g at "
             "delta = %.4g does not hold for this run.\n",
-            a->found.epsilon, a->found.delta);
+            safe_digits(a->found.epsilon, 4, 1), safe_digits(a->found.delta, 4, 1));
     return 0;
 }
 

@@ -282,7 +282,7 @@ void print_sums(text_buffer *t, line_format format, const line_reader *reader, i
         }
         text_add(t, "\"sums\":[");
         add_numbers(t, reader, ',', sums, decimals);
-        text_add(t, "],\"standard_deviation\":%.6g}\n", error);
+        text_add(t, "],\"standard_deviation\":%.6g}\n", safe_digits(error, 6, 1));
         return;
     }
     const char separator = format == FORMAT_CSV ? ',' : ' ';
@@ -292,5 +292,5 @@ void print_sums(text_buffer *t, line_format format, const line_reader *reader, i
         text_add_bytes(t, &separator, 1);
     }
     add_numbers(t, reader, separator, sums, decimals);
-    text_add(t, "%c%.6g\n", separator, error);
+    text_add(t, "%c%.6g\n", separator, safe_digits(error, 6, 1));
 }

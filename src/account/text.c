@@ -462,7 +462,8 @@ size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options 
         up(p->epsilon), up(p->delta));
     if (p->sigma > 0)
         add(&t, "Noise multiplier sigma = %.9g: Gaussian noise of standard deviation clip norm x sigma x %s%s.\n",
-            p->sigma, dpmf_sampling_is_none(&o.sampling) ? "sensitivity" : "largest column norm of C",
+            base_safe_digits(p->sigma, 9, 1),
+            dpmf_sampling_is_none(&o.sampling) ? "sensitivity" : "largest column norm of C",
             o.sigma_unit == 2 ? " (replace-one, twice the zero-out one)" : "");
     if (recorded)
         add(&t, "Privacy unit: one %s. ", unit);
@@ -490,7 +491,7 @@ size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options 
         add(&t, "The figure is an estimate without a certificate (%s): do not publish it as a guarantee.\n", p->method);
     else if (p->confidence > 0)
         add(&t, "The figure is an upper bound that holds with probability %.6g over the simulation (%s).\n",
-            p->confidence, p->method);
+            base_safe_digits(p->confidence, 6, -1), p->method);
     else
         add(&t, "The figure is a proven upper bound (%s)%s.\n", p->method,
             p->slack_met ? "" : "; it may be looser than requested");

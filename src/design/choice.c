@@ -304,14 +304,15 @@ static void add_rivals(text *t, const dpmf_design *d, int64_t chosen) {
     if (baseline >= 0 && !is_baseline(&e[chosen].info)) {
         add(t, "Beside it, ");
         name(t, &e[baseline].info);
-        add(t, " has %.4g times the %s", e[baseline].compared / e[chosen].compared, measure(d));
+        add(t, " has %.4g times the %s", base_safe_digits(e[baseline].compared / e[chosen].compared, 4, -1),
+            measure(d));
         if (next < 0) add(t, ".\n");
     }
     if (next < 0) return;
     add(t, baseline >= 0 && !is_baseline(&e[chosen].info) ? ", and the next eligible candidate, "
                                                           : "The next eligible candidate, ");
     name(t, &e[next].info);
-    add(t, ", has %.4g times the %s.\n", e[next].compared / e[chosen].compared, measure(d));
+    add(t, ", has %.4g times the %s.\n", base_safe_digits(e[next].compared / e[chosen].compared, 4, -1), measure(d));
 }
 
 enum { OBSTACLES_SHOWN = 3 };

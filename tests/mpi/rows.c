@@ -68,6 +68,7 @@ static void odd_shard(int64_t dim, dpmf_noise_options *o) {
 static void test_bytes(const dpmf_mechanism *m, int64_t dim, const uint8_t *key, const char *how) {
     const int64_t steps = dpmf_strategy_get(dpmf_mechanism_get(m).strategy).steps;
     dpmf_noise_options o = dpmf_noise_options_defaults();
+    o.uncalibrated = 1;
     dpmf_mpi_noise *noise = NULL;
     dpmf_noise *alone = NULL;
     float *row = malloc((size_t)dim * sizeof *row), *wanted = malloc((size_t)dim * sizeof *row);
@@ -92,6 +93,7 @@ static void test_bytes(const dpmf_mechanism *m, int64_t dim, const uint8_t *key,
 static dpmf_noise_options salted(void) {
     static const uint8_t salt[DPMF_SALT_SIZE] = {5, 6};
     dpmf_noise_options o = dpmf_noise_options_defaults();
+    o.uncalibrated = 1;
     if (rank == 0) o.salt = salt;
     return o;
 }
