@@ -68,14 +68,15 @@ static void odd_shard(int64_t dim, dpmf_noise_options *o) {
 static void test_bytes(const dpmf_mechanism *m, int64_t dim, const uint8_t *key, const char *how) {
     const int64_t steps = dpmf_strategy_get(dpmf_mechanism_get(m).strategy).steps;
     dpmf_noise_options o = dpmf_noise_options_defaults();
-    o.uncalibrated = 1;
     dpmf_mpi_noise *noise = NULL;
     dpmf_noise *alone = NULL;
+    o.uncalibrated = 1;
+    const dpmf_noise_options whole = o;
     float *row = malloc((size_t)dim * sizeof *row), *wanted = malloc((size_t)dim * sizeof *row);
     if (strcmp(how, "odd") == 0) odd_shard(dim, &o);
     NEED(row != NULL && wanted != NULL);
     NEED(dpmf_mpi_noise_create(MPI_COMM_WORLD, m, dim, 0.5, key, &o, &noise) == DPMF_OK);
-    NEED(dpmf_noise_create(m, dim, 0.5, key, NULL, &alone) == DPMF_OK);
+    NEED(dpmf_noise_create(m, dim, 0.5, key, &whole, &alone) == DPMF_OK);
     for (int64_t t = 0; t < steps; t++) {
         const int root = (int)(t % ranks);
         NEED(dpmf_mpi_noise_gather(noise, root, row) == DPMF_OK);
@@ -151,9 +152,11 @@ static void test_run(const dpmf_mechanism *m, int64_t dim, const uint8_t *key, c
 }
 
 static void test_differ(const dpmf_mechanism *m, int64_t dim, uint8_t *key, const char *what, const char *other) {
+    dpmf_noise_options o = dpmf_noise_options_defaults();
     dpmf_mechanism *second = NULL;
     dpmf_mpi_noise *noise = NULL;
     double clip = 1;
+    o.uncalibrated = 1;
     if (rank == 1 && strcmp(what, "key") == 0) key[3] ^= 1;
     if (rank == 1 && strcmp(what, "clip") == 0) clip = 1.0000001;
     if (rank == 1 && strcmp(what, "dim") == 0) dim++;
@@ -161,7 +164,7 @@ static void test_differ(const dpmf_mechanism *m, int64_t dim, uint8_t *key, cons
         NEED(dpmf_mechanism_load(other, &second) == DPMF_OK);
         m = second;
     }
-    NEED(dpmf_mpi_noise_create(MPI_COMM_WORLD, m, dim, clip, key, NULL, &noise) == DPMF_ERROR_ARGUMENT);
+    NEED(dpmf_mpi_noise_create(MPI_COMM_WORLD, m, dim, clip, key, &o, &noise) == DPMF_ERROR_ARGUMENT);
     NEED(noise == NULL);
     NEED(strstr(dpmf_mpi_last_error(), "rank 1") != NULL && strstr(dpmf_mpi_last_error(), what) != NULL);
     dpmf_mechanism_free(second);
@@ -169,9 +172,11 @@ static void test_differ(const dpmf_mechanism *m, int64_t dim, uint8_t *key, cons
 }
 
 static void test_count(const dpmf_mechanism *m, int64_t dim, const uint8_t *key) {
+    dpmf_noise_options o = dpmf_noise_options_defaults();
     dpmf_mpi_noise *noise = NULL;
     int64_t offset = 0, count = 0;
-    NEED(dpmf_mpi_noise_create(MPI_COMM_WORLD, m, dim, 1, key, NULL, &noise) == DPMF_OK);
+    o.uncalibrated = 1;
+    NEED(dpmf_mpi_noise_create(MPI_COMM_WORLD, m, dim, 1, key, &o, &noise) == DPMF_OK);
     dpmf_mpi_noise_shard(noise, &offset, &count);
     float *sums = calloc((size_t)count + 1, sizeof *sums);
     NEED(sums != NULL && calls > 0);

@@ -157,10 +157,13 @@ class Noise(Case):
         self.train(3, *self.plan, "--out", self.path("first"))
         self.train(3, *self.plan, "--out", self.path("second"))
         self.assertGreater(difference(self.weights("first"), self.weights("second")), 1e-4)
-        key = ["--key-file", self.path("key")]
-        self.assertTrue(self.train(3, *self.plan, *key, "--out", self.path("first"))["private"])
-        self.train(2, *self.plan, *key, "--out", self.path("second"))  # the file that the first run made
+        key = [*self.plan, "--key-file", self.path("key")]
+        self.assertTrue(self.train(3, *key, "--state", "none", "--out", self.path("first"))["private"])
+        self.train(2, *key, "--state", "none", "--out", self.path("second"))  # the file that the first run made
         self.assertLessEqual(difference(self.weights("first"), self.weights("second")), 1e-5)
+        for ranks in (3, 2):  # other state files are another run, whose noise is its own
+            self.train(ranks, *key, "--out", self.path("third"))
+            self.assertGreater(difference(self.weights("first"), self.weights("third")), 1e-4)
 
 
 class Resuming(Case):
