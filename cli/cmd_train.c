@@ -149,7 +149,7 @@ static int enter_ledger(training *t) {
     static const option_id tell[] = {OPTION_MODEL,    OPTION_CLIP,     OPTION_OPTIMIZER, OPTION_LEARNING_RATE,
                                      OPTION_MOMENTUM, OPTION_SCHEDULE, OPTION_DECAY,     OPTION_ZERO_ABOVE,
                                      OPTION_SEED,     OPTION_UNIT,     OPTION_DATA,      OPTION_HOLD_OUT,
-                                     OPTION_LABEL,    OPTION_USER,     OPTION_SCALE};
+                                     OPTION_LABEL,    OPTION_USER,     OPTION_FEATURES,  OPTION_SCALE};
     text_buffer binding = {0};
     if (!option_given(t->given, OPTION_LEDGER)) return 0;
     if (training_together != NULL && training_together->part != 0) return 0; /* one process enters for all */

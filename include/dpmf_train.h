@@ -62,6 +62,47 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_split(const dpmf_dataset *data
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_scale(dpmf_dataset *dataset, const double *offset,
                                                         const double *factor);
+
+/*
+ * Scattering features in place of pixels (Oyallon and Mallat 2015): a fixed function of each image, which costs no privacy and
+ * makes a private linear model good (Tramer and Boneh 2021). Morlet filters of J scales and L angles, moduli of order 0, 1
+ * and 2, smoothed and taken at every 2^J-th pixel; groups of three channels of an image normalised to mean 0 and
+ * variance 1, rounded to half precision, and divided by the square root of their number. An image of c x h x w becomes
+ * c (1 + J L + J (J - 1)/2 L^2) h' w'/4^J features, h' and w' its sides rounded up to multiples of 2^(J+1): 5184 for J = 2,
+ * L = 8 and 28 x 28. The result is a function of the image and the options alone: the same bits on every machine.
+ *
+ * `cache`: up to two directories. A file there, named by a digest of data and options, keeps the features; it is
+ * read from the first that has it, else written to the first that can be written, and is as private as the data. One that was
+ * changed or cut is not used; `note` has the reason. A cache that cannot be written is no failure.
+ */
+typedef struct dpmf_scattering_options {
+    int64_t scales, angles; /* J, 1 to 6, with 2^J not above a side; L, 1 to 16 */
+    const char *cache[2];   /* NULL: none */
+    dpmf_run run;
+} dpmf_scattering_options;
+
+typedef enum dpmf_cache_use {
+    DPMF_CACHE_UNUSED = 0, /* none was given */
+    DPMF_CACHE_READ,
+    DPMF_CACHE_WRITTEN,
+    DPMF_CACHE_FAILED /* computed, but not written */
+} dpmf_cache_use;
+
+typedef struct dpmf_scattering_result {
+    dpmf_cache_use cache;
+    char note[1024]; /* a file that was not used or not written, and the reason; empty: none */
+} dpmf_scattering_result;
+
+/* J = 2, L = 8, no cache. */
+DPMF_API dpmf_scattering_options dpmf_scattering_options_defaults(void);
+
+/* The data set needs the shape of its images. On failure it is unchanged; `result` may be NULL. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_scatter(dpmf_dataset *dataset, const dpmf_scattering_options *options,
+                                                          dpmf_scattering_result *result);
+
+/* Channels, height and width of the images; 0 where they are unknown. IDX files have them; for other data they can be set. */
+DPMF_API void dpmf_dataset_shape(const dpmf_dataset *dataset, int64_t shape[3]);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_set_shape(dpmf_dataset *dataset, const int64_t shape[3]);
 DPMF_API void dpmf_dataset_free(dpmf_dataset *dataset);
 DPMF_API int64_t dpmf_dataset_count(const dpmf_dataset *dataset);
 DPMF_API int64_t dpmf_dataset_features(const dpmf_dataset *dataset);

@@ -44,6 +44,37 @@ int64_t dpmf_dataset_units(const dpmf_dataset *dataset) {
     return dataset != NULL ? dataset->units : 0;
 }
 
+void dpmf_dataset_shape(const dpmf_dataset *dataset, int64_t shape[3]) {
+    shape[0] = dataset != NULL ? dataset->channels : 0;
+    shape[1] = dataset != NULL ? dataset->height : 0;
+    shape[2] = dataset != NULL ? dataset->width : 0;
+}
+
+dpmf_status dpmf_dataset_set_shape(dpmf_dataset *dataset, const int64_t shape[3]) {
+    if (dataset == NULL || shape == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_set_shape: the data set or the shape is NULL");
+    int64_t left = dataset->features;
+    for (int i = 0; i < 3; i++)
+        left = shape[i] > 0 && left % shape[i] == 0 ? left / shape[i] : 0;
+    if (left != 1)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "a shape of %" PRId64 " x %" PRId64 " x %" PRId64 ", accepted: a product of %" PRId64
+                         ", the number of features",
+                         shape[0], shape[1], shape[2], dataset->features);
+    dataset->channels = shape[0];
+    dataset->height = shape[1];
+    dataset->width = shape[2];
+    return DPMF_OK;
+}
+
+/* A part of a data set has its features. */
+static void keep_features(const dpmf_dataset *from, dpmf_dataset *to) {
+    to->channels = from->channels;
+    to->height = from->height;
+    to->width = from->width;
+    memcpy(to->names, from->names, sizeof to->names);
+}
+
 dpmf_status train_dataset_allocate(int64_t count, int64_t features, int with_units, dpmf_dataset **out) {
     dpmf_status status = DPMF_OK;
     dpmf_dataset *made = NULL;
@@ -145,7 +176,7 @@ dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64
                          first, first, count, dataset->count - 1);
     TRY(train_dataset_allocate(count, dataset->features, dataset->unit != NULL, &made));
     made->classes = dataset->classes;
-    memcpy(made->names, dataset->names, sizeof made->names);
+    keep_features(dataset, made);
     memcpy(made->x, dataset->x + first * dataset->features, (size_t)(count * dataset->features) * sizeof(float));
     memcpy(made->input, dataset->input + first, (size_t)count * sizeof *made->input);
     memcpy(made->label, dataset->label + first, (size_t)count * sizeof(int32_t));
@@ -173,7 +204,7 @@ static dpmf_status take_examples(const dpmf_dataset *from, int64_t first_user, i
     TRY(train_dataset_allocate(count, from->features, 1, &made));
     made->classes = from->classes;
     made->units = users;
-    memcpy(made->names, from->names, sizeof made->names);
+    keep_features(from, made);
     for (int64_t i = 0; i < from->count; i++) {
         if ((from->unit[i] >= first_user) != late) continue;
         memcpy(made->x + at * from->features, from->x + i * from->features, (size_t)from->features * sizeof(float));

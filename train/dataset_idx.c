@@ -190,6 +190,9 @@ dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_d
         made->x[i] = (float)pixels[i] / 255.0f;
     for (int64_t i = 0; i < made->count; i++)
         made->label[i] = classes[i];
+    made->channels = 1;
+    made->height = image_shape[1];
+    made->width = image_shape[2];
     train_dataset_count_classes(made);
     const int64_t head[] = {made->count, made->features};
     const base_part parts[] = {{"dpmf idx 1", 10},

@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "train/basic.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -97,35 +98,6 @@ void train_lanes_free(train_lanes *lanes) {
     *lanes = (train_lanes){0};
 }
 
-/* e^x for x <= 0 to some 1e-16: x = k ln 2 + r, Taylor series of e^r to r^12. No branches: it vectorizes. NaN stays NaN. */
-static inline double exp_negative(double x) {
-    static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33; /* k ln2_high is exact */
-    const double within = x >= -700.0 ? x : -700.0;
-    const double k = (double)(int)(within * 1.4426950408889634 - 0.5);
-    const double r = (within - k * ln2_high) - k * ln2_low;
-    double sum = 1.0 / 479001600.0;
-    sum = sum * r + 1.0 / 39916800.0;
-    sum = sum * r + 1.0 / 3628800.0;
-    sum = sum * r + 1.0 / 362880.0;
-    sum = sum * r + 1.0 / 40320.0;
-    sum = sum * r + 1.0 / 5040.0;
-    sum = sum * r + 1.0 / 720.0;
-    sum = sum * r + 1.0 / 120.0;
-    sum = sum * r + 1.0 / 24.0;
-    sum = sum * r + 1.0 / 6.0;
-    sum = sum * r + 0.5;
-    sum = sum * r + 1.0;
-    sum = sum * r + 1.0;
-    const double shifted = k + 0x1.00000000003ffp52; /* 2^52 + 1023 + k: its low bits are the exponent of 2^k */
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits <<= 52; /* k >= -1011: a normal number */
-    double power;
-    memcpy(&power, &bits, sizeof power);
-    const double small = x < -700.0 ? 0.0 : x; /* or NaN */
-    return x >= -700.0 ? sum * power : small;
-}
-
 /* Row i of `out` = bias i + sum over rows k of turned[k, i] in[k]. */
 static void apply_layer(int64_t inputs, int64_t outputs, const float *turned, const float *bias,
                         const float *const *rows, float *out) {
@@ -165,7 +137,7 @@ float *train_model_forward(const train_model *m, const float *weights, const tra
     for (int64_t i = 0; i < m->hidden; i++) { /* tanh */
         float *row = lanes->first + i * TRAIN_LANES;
         for (int l = 0; l < TRAIN_LANES; l++) {
-            const double value = (double)row[l], e = exp_negative(-2.0 * fabs(value));
+            const double value = (double)row[l], e = train_exp_negative(-2.0 * fabs(value));
             const double t = (1.0 - e) / (1.0 + e);
             row[l] = (float)(value < 0.0 ? -t : t);
         }
@@ -186,11 +158,11 @@ void train_model_backward(const train_model *m, const float *weights, int64_t co
             largest[l] = z[i * TRAIN_LANES + l] > largest[l] ? z[i * TRAIN_LANES + l] : largest[l];
     for (int64_t i = 0; i < m->classes; i++)
         for (int l = 0; l < TRAIN_LANES; l++)
-            sum[l] += exp_negative((double)z[i * TRAIN_LANES + l] - (double)largest[l]);
+            sum[l] += train_exp_negative((double)z[i * TRAIN_LANES + l] - (double)largest[l]);
     for (int64_t i = 0; i < m->classes; i++)
         for (int l = 0; l < TRAIN_LANES; l++) {
             float *at = z + i * TRAIN_LANES + l;
-            *at = (float)(exp_negative((double)*at - (double)largest[l]) / sum[l]);
+            *at = (float)(train_exp_negative((double)*at - (double)largest[l]) / sum[l]);
         }
     for (int64_t l = 0; l < count; l++)
         z[label[l] * TRAIN_LANES + l] -= 1.0f;

@@ -77,13 +77,14 @@ enum { TRAIN_CLASSES_MAX = 65536 };
 
 struct dpmf_dataset {
     int64_t count, features, classes;
-    int64_t units;      /* users; the number of examples where `unit` is NULL */
-    float *x;           /* count x features, on grids (above); a row that was not finite is 0 */
-    train_input *input; /* those grids */
-    int32_t *label;     /* in [0, classes) */
-    int64_t *unit;      /* NULL, or the user of each example, in [0, units) */
-    char names[65];     /* SHA-256 of the names of the features, in order; empty: they have none */
-    char digest[65];    /* SHA-256 of what it was made from; two data sets with one digest are equal */
+    int64_t channels, height, width; /* of images: features = their product; 0: unknown */
+    int64_t units;                   /* users; the number of examples where `unit` is NULL */
+    float *x;                        /* count x features, on grids (above); a row that was not finite is 0 */
+    train_input *input;              /* those grids */
+    int32_t *label;                  /* in [0, classes) */
+    int64_t *unit;                   /* NULL, or the user of each example, in [0, units) */
+    char names[65];                  /* SHA-256 of the names of the features, in order; empty: they have none */
+    char digest[65];                 /* SHA-256 of what it was made from; two data sets with one digest are equal */
 };
 
 /* A data set whose arrays are still to be filled in; `with_units`: `unit` is there too. */

@@ -620,6 +620,24 @@ const option_row options[OPTION_TOTAL] = {
                          .help =
                              "hold out the last N training examples and evaluate on them instead of on the test data, "
                              "to choose settings. With --unit user: all examples of the last users who have N"},
+    [OPTION_FEATURES] = {.name = "features",
+                         .kind = KIND_TEXT,
+                         .argument = "FEATURES",
+                         .values = "none|scattering|scattering:J,L",
+                         .preset = "none",
+                         .verbs = TRAIN | PREDICT,
+                         .help =
+                             "images: the pixels themselves, or their scattering features (J scales, 2 unless "
+                             "given, and L angles, 8). Scattering is a fixed function of each image, so it costs no "
+                             "privacy, and a linear model on its features is much better than one on pixels"},
+    [OPTION_CACHE] = {.name = "cache",
+                      .kind = KIND_FILE,
+                      .argument = "DIR|none",
+                      .verbs = TRAIN | PREDICT,
+                      .help =
+                          "where scattering features are kept for the next run, in a file that is as private as the "
+                          "data; none: nowhere. Without the option: beside the data if that directory can be "
+                          "written, else in $XDG_CACHE_HOME/dpmf or ~/.cache/dpmf"},
     [OPTION_SCALE] = {.name = "scale",
                       .kind = KIND_TEXT,
                       .argument = "SCALE",

@@ -111,6 +111,8 @@ typedef enum option_id {
     OPTION_LABEL,
     OPTION_USER,
     OPTION_HOLD_OUT,
+    OPTION_FEATURES,
+    OPTION_CACHE,
     OPTION_SCALE,
     OPTION_MODEL,
     OPTION_BATCH,

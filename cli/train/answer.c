@@ -78,6 +78,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_known(out, "sigma", t->how.noiseless ? 0.0 : dpmf_mechanism_get(m).sigma);
     json_text(out, "family", t->how.noiseless ? NULL : dpmf_strategy_get(dpmf_mechanism_get(m).strategy).family);
     json_text(out, "workload", dpmf_workload_get(dpmf_mechanism_get(m).workload).text);
+    json_text(out, "features", option_text(t->given, OPTION_FEATURES));
     json_text(out, "model", option_text(t->given, OPTION_MODEL));
     json_integer(out, "dim", t->dim);
     json_integer(out, "examples", dpmf_dataset_count(t->train));
@@ -108,6 +109,8 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
 }
 
 static void print_table(const training *t, const guarantee *g, text_buffer *out) {
+    if (!option_is(t->given, OPTION_FEATURES, "none"))
+        table_text(out, "features", option_text(t->given, OPTION_FEATURES));
     table_text(out, "model", option_text(t->given, OPTION_MODEL));
     table_integer(out, "weights", t->dim);
     table_text(out, "sampler", dpmf_sampler_get(t->sampler).text);

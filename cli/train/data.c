@@ -133,6 +133,7 @@ int training_test_data(training *t, bool *labelled) {
     if (code == 0)
         code = training_has_directory(t->given) ? load_idx(t->given->text[OPTION_DATA], "t10k", &t->test)
                                                 : load_unlabelled(t, labelled);
+    if (code == 0) code = training_features(t, t->test);
     return code == 0 ? scale(t, t->test) : code;
 }
 
@@ -148,6 +149,8 @@ int training_data(training *t) {
         code = load_csv(t, OPTION_DATA, &t->train);
         if (code == 0 && !held) code = load_csv(t, OPTION_TEST_DATA, &t->test);
     }
+    if (code == 0) code = training_features(t, t->train);
+    if (code == 0 && !held) code = training_features(t, t->test);
     if (code == 0 && held) code = hold_out(t);
     if (code == 0) code = scale(t, t->train);
     if (code == 0) code = scale(t, t->test);

@@ -38,6 +38,7 @@ int training_unit(training *t); /* of the FILE or of --unit (train/mechanism.c) 
 bool training_by_user(const training *t);
 int training_data(training *t);                      /* train, test, the model's size (train/data.c) */
 int training_test_data(training *t, bool *labelled); /* test alone, with or without classes, and the model's size */
+int training_features(const training *t, dpmf_dataset *data); /* --features in place of pixels (train/features.c) */
 int training_plan(training *t);        /* steps, epochs, batch from two of the three, or from the mechanism */
 int training_workload(training *t);    /* workload and schedule */
 int training_mechanism(training *t);   /* designed, or from a file, or from an earlier run (train/mechanism.c) */
