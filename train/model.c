@@ -98,14 +98,16 @@ void train_lanes_free(train_lanes *lanes) {
     *lanes = (train_lanes){0};
 }
 
-/* Row i of `out` = bias i + sum over rows k of turned[k, i] in[k]. */
-static void apply_layer(int64_t inputs, int64_t outputs, const float *turned, const float *bias,
+enum { TURNED = 16 }; /* lanes that are filled together: a cache line */
+
+/* Row i of `out` = bias i + sum over rows k of turned[k, i] in[k], in as many lanes as `count` examples take; others: bias i. */
+static void apply_layer(int64_t inputs, int64_t outputs, int64_t count, const float *turned, const float *bias,
                         const float *const *rows, float *out) {
     for (int64_t i = 0; i < outputs; i++)
         for (int l = 0; l < TRAIN_LANES; l++)
             out[i * TRAIN_LANES + l] = bias[i];
     const kernels_product job = {.rows = outputs,
-                                 .columns = TRAIN_LANES,
+                                 .columns = (count + TURNED - 1) / TURNED * TURNED,
                                  .terms = inputs,
                                  .a = turned,
                                  .a_stride = outputs,
@@ -118,21 +120,21 @@ static void apply_layer(int64_t inputs, int64_t outputs, const float *turned, co
 float *train_model_forward(const train_model *m, const float *weights, const train_turned *turned, int64_t count,
                            const float *const *x, train_lanes *lanes) {
     assert(count >= 1 && count <= TRAIN_LANES);
-    /* Columns of lanes->x = the examples, four by four; lanes without one are zero. */
-    enum { TILE = 4, TURNED = 16 };
-    float block[TILE][TURNED];
-    if (count < TRAIN_LANES) memset(lanes->x, 0, (size_t)m->features * TRAIN_LANES * sizeof *lanes->x);
-    for (int64_t j = 0; j < m->features; j += TILE)
-        for (int64_t l = 0; l < count; l += TURNED) {
-            const int64_t wide = count - l < TURNED ? count - l : TURNED,
-                          tall = m->features - j < TILE ? m->features - j : TILE;
+    /* Columns of lanes->x = the examples, sixteen at a time, so that few rows are read side by side; without one: zeros. */
+    enum { TILE = 4 };
+    for (int64_t l = 0; l < count; l += TURNED) {
+        const int64_t wide = count - l < TURNED ? count - l : TURNED;
+        float block[TILE][TURNED] = {{0}};
+        for (int64_t j = 0; j < m->features; j += TILE) {
+            const int64_t tall = m->features - j < TILE ? m->features - j : TILE;
             for (int64_t i = 0; i < wide; i++)
                 for (int64_t k = 0; k < tall; k++)
                     block[k][i] = x[l + i][j + k];
             for (int64_t k = 0; k < tall; k++)
-                memcpy(lanes->x + (j + k) * TRAIN_LANES + l, block[k], (size_t)wide * sizeof(float));
+                memcpy(lanes->x + (j + k) * TRAIN_LANES + l, block[k], sizeof block[k]);
         }
-    apply_layer(m->features, m->outputs, turned->first, weights + m->first_bias, lanes->x_rows, lanes->first);
+    }
+    apply_layer(m->features, m->outputs, count, turned->first, weights + m->first_bias, lanes->x_rows, lanes->first);
     if (m->hidden == 0) return lanes->first;
     for (int64_t i = 0; i < m->hidden; i++) { /* tanh */
         float *row = lanes->first + i * TRAIN_LANES;
@@ -142,7 +144,8 @@ float *train_model_forward(const train_model *m, const float *weights, const tra
             row[l] = (float)(value < 0.0 ? -t : t);
         }
     }
-    apply_layer(m->hidden, m->classes, turned->second, weights + m->second_bias, lanes->first_rows, lanes->second);
+    apply_layer(m->hidden, m->classes, count, turned->second, weights + m->second_bias, lanes->first_rows,
+                lanes->second);
     return lanes->second;
 }
 

@@ -14,7 +14,7 @@ from harness import DPMF, Case, run
 from verify_cases import File
 
 KEYS = ["schema", "version", "test_accuracy", "test_loss", "evaluated_on", "epsilon", "delta", "kind", "sigma", "family",
-        "workload", "model", "dim", "examples", "unit", "units", "steps", "batch", "epochs", "sampler", "clip",
+        "workload", "features", "model", "dim", "examples", "unit", "units", "steps", "batch", "epochs", "sampler", "clip",
         "optimizer", "learning_rate", "momentum", "resumed_at", "seconds", "seconds_noise", "release", "private", "digest", "out",
         "test_curve", "statement", "protected"]
 

@@ -31,7 +31,7 @@ NOISE_OPTIONS = ["dim", "rows", "offset", "count", "format", "clip", "key-file",
                  "dry-run", "ledger", "budget", "threads", "json", "out", "help"]
 TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "batch-cap", "seed", "unit", "adjacency",
                  "clip", "key-file", "testing-seed", "state", "release", "ledger", "budget", "data",
-                 "test-data", "label", "user", "hold-out", "scale",
+                 "test-data", "label", "user", "hold-out", "features", "cache", "scale",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "public-test-curve", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["unit", "columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "sync-every", "clip",
@@ -40,7 +40,7 @@ OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": O
            "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
            "query": ["columns", "clip", "mechanism", "range", "level", "column", "cdf", "smooth", "monotone", "json", "help"],
-           "predict": ["data", "label", "user", "scale", "model", "threads", "json", "out", "help"],
+           "predict": ["data", "label", "user", "features", "cache", "scale", "model", "threads", "json", "out", "help"],
            "inspect": ["json", "help"],
            "verify": ["threads", "json", "help"],
            "audit": ["epsilon", "delta", "confidence", "testing-seed", "threads", "json", "out", "through", "canaries",
