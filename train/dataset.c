@@ -15,10 +15,54 @@
 #include <math.h>
 #include <string.h>
 
+/* ---- rows ---- */
+
+void train_rows_leave(train_rows *rows) {
+    if (rows == NULL || atomic_fetch_sub(&rows->owners, 1) > 1) return;
+    base_free(rows->x);
+    base_free(rows->input);
+    base_free(rows);
+}
+
+dpmf_status train_rows_create(int64_t count, int64_t features, train_rows **out) {
+    dpmf_status status = DPMF_OK;
+    train_rows *made = NULL;
+    TRY(base_alloc(1, sizeof *made, "the examples", (void **)&made));
+    atomic_init(&made->owners, 1);
+    TRY_DONE(base_alloc(count * features, sizeof(float), "the examples", (void **)&made->x));
+    TRY_DONE(base_alloc(count, sizeof *made->input, "the examples", (void **)&made->input));
+done:
+    if (status == DPMF_OK)
+        *out = made;
+    else
+        train_rows_leave(made);
+    return status;
+}
+
+void train_dataset_install(dpmf_dataset *dataset, train_rows *rows, int64_t features) {
+    train_rows_leave(dataset->rows);
+    dataset->features = features;
+    dataset->rows = rows;
+    dataset->x = rows->x;
+    dataset->input = rows->input;
+}
+
+/* Before rows are changed: a copy, unless they are this data set's alone. */
+static dpmf_status own_rows(dpmf_dataset *dataset) {
+    train_rows *rows = NULL;
+    if (atomic_load(&dataset->rows->owners) == 1) return DPMF_OK;
+    TRY(train_rows_create(dataset->count, dataset->features, &rows));
+    memcpy(rows->x, dataset->x, (size_t)(dataset->count * dataset->features) * sizeof(float));
+    memcpy(rows->input, dataset->input, (size_t)dataset->count * sizeof *rows->input);
+    train_dataset_install(dataset, rows, dataset->features);
+    return DPMF_OK;
+}
+
+/* ---- data sets ---- */
+
 void dpmf_dataset_free(dpmf_dataset *dataset) {
     if (dataset == NULL) return;
-    base_free(dataset->x);
-    base_free(dataset->input);
+    train_rows_leave(dataset->rows);
     base_free(dataset->label);
     base_free(dataset->unit);
     base_free(dataset);
@@ -75,20 +119,13 @@ static void keep_features(const dpmf_dataset *from, dpmf_dataset *to) {
     memcpy(to->names, from->names, sizeof to->names);
 }
 
-dpmf_status train_dataset_allocate(int64_t count, int64_t features, int with_units, dpmf_dataset **out) {
+/* Without its rows. */
+static dpmf_status allocate_without_rows(int64_t count, int64_t features, int with_units, dpmf_dataset **out) {
     dpmf_status status = DPMF_OK;
     dpmf_dataset *made = NULL;
-    if (count < 1 || count > TRAIN_EXAMPLES_MAX)
-        return base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " examples, accepted: 1 to 2^40", count);
-    if (features < 1 || features > TRAIN_FEATURES_MAX)
-        return base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " features, accepted: 1 to 2^24", features);
-    if (features > INT64_MAX / 8 / count)
-        return base_fail(DPMF_ERROR_MEMORY, "no memory for %" PRId64 " x %" PRId64 " numbers", count, features);
     TRY(base_alloc(1, sizeof *made, "a data set", (void **)&made));
     made->count = made->units = count;
     made->features = features;
-    TRY_DONE(base_alloc(count * features, sizeof(float), "the examples", (void **)&made->x));
-    TRY_DONE(base_alloc(count, sizeof *made->input, "the examples", (void **)&made->input));
     TRY_DONE(base_alloc(count, sizeof(int32_t), "the labels", (void **)&made->label));
     if (with_units) TRY_DONE(base_alloc(count, sizeof(int64_t), "the users", (void **)&made->unit));
 done:
@@ -96,6 +133,26 @@ done:
         *out = made;
     else
         dpmf_dataset_free(made);
+    return status;
+}
+
+dpmf_status train_dataset_allocate(int64_t count, int64_t features, int with_units, dpmf_dataset **out) {
+    dpmf_status status = DPMF_OK;
+    dpmf_dataset *made = NULL;
+    train_rows *rows = NULL;
+    if (count < 1 || count > TRAIN_EXAMPLES_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " examples, accepted: 1 to 2^40", count);
+    if (features < 1 || features > TRAIN_FEATURES_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " features, accepted: 1 to 2^24", features);
+    if (features > INT64_MAX / 8 / count)
+        return base_fail(DPMF_ERROR_MEMORY, "no memory for %" PRId64 " x %" PRId64 " numbers", count, features);
+    TRY_DONE(train_rows_create(count, features, &rows));
+    TRY_DONE(allocate_without_rows(count, features, with_units, &made));
+    train_dataset_install(made, rows, features);
+    rows = NULL;
+    *out = made;
+done:
+    train_rows_leave(rows);
     return status;
 }
 
@@ -174,11 +231,13 @@ dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64
                          "examples %" PRId64 " to %" PRId64 " + %" PRId64 " - 1 of a data set, accepted: at least one "
                          "of 0 to %" PRId64,
                          first, first, count, dataset->count - 1);
-    TRY(train_dataset_allocate(count, dataset->features, dataset->unit != NULL, &made));
+    TRY(allocate_without_rows(count, dataset->features, dataset->unit != NULL, &made));
     made->classes = dataset->classes;
     keep_features(dataset, made);
-    memcpy(made->x, dataset->x + first * dataset->features, (size_t)(count * dataset->features) * sizeof(float));
-    memcpy(made->input, dataset->input + first, (size_t)count * sizeof *made->input);
+    atomic_fetch_add(&dataset->rows->owners, 1);
+    made->rows = dataset->rows;
+    made->x = dataset->x + first * dataset->features;
+    made->input = dataset->input + first;
     memcpy(made->label, dataset->label + first, (size_t)count * sizeof(int32_t));
     if (dataset->unit != NULL) {
         memcpy(made->unit, dataset->unit + first, (size_t)count * sizeof(int64_t));
@@ -296,6 +355,7 @@ dpmf_status dpmf_dataset_scale(dpmf_dataset *dataset, const double *offset, cons
     const base_part parts[] = {{"dpmf scale 1", 12}, {dataset->digest, 64}, {offset, size}, {factor, size}};
     char digest[sizeof dataset->digest];
     TRY(base_sha256(offset != NULL ? 4 : 2, parts, digest));
+    TRY(own_rows(dataset));
     if (offset != NULL) {
         for (int64_t i = 0; i < dataset->count; i++) {
             float *x = dataset->x + i * dataset->features;

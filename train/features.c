@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "train/kernels/half/half.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,9 +30,8 @@ typedef struct extraction {
     const kernels_scatter_set *set;
     base_pool *pool;
     const dpmf_run *run;
-    float factor;       /* 1/sqrt(features) */
-    float *x;           /* out: count x features */
-    train_input *input; /* out */
+    float factor;     /* 1/sqrt(features) */
+    train_rows *rows; /* out */
     train_features_name name;
     const train_features_reader *reader;
     int64_t from;     /* the first example of the slab */
@@ -42,9 +41,9 @@ typedef struct extraction {
 
 /* Example i from its numbers of half precision; an image that was not finite stays marked (train/train.h). */
 static void take_example(extraction *e, int64_t i, const uint16_t *halves) {
-    float *x = e->x + i * e->name.features;
+    float *x = e->rows->x + i * e->name.features;
     kernels_half_get()->widen(e->name.features, halves, e->factor, x);
-    e->input[i] = train_round_inputs(e->name.features, x);
+    e->rows->input[i] = train_round_inputs(e->name.features, x);
 }
 
 /* ---- computing ---- */
@@ -55,7 +54,7 @@ static dpmf_status scatter_lanes(void *context, int64_t item, int worker) {
     const int64_t lanes = e->set->lanes, features = e->name.features, within = item * lanes;
     const int64_t first = e->from + within, left = e->name.count - first, count = left < lanes ? left : lanes;
     float *room = e->room[worker],
-          *row = e->x + first * features; /* the rows are filled later: one serves as scratch */
+          *row = e->rows->x + first * features; /* the rows are filled later: one serves as scratch */
     train_scattering_apply(e->plan, e->set, count, e->data->x + first * e->data->features, room);
     for (int64_t l = 0; l < count; l++) {
         uint16_t *halves = e->halves + (within + l) * features;
@@ -167,8 +166,10 @@ static dpmf_status compute_and_keep(extraction *e, const dpmf_scattering_options
 
 static dpmf_status allocate(extraction *e, int64_t blocks) {
     const int64_t count = e->name.count < SLAB ? e->name.count : SLAB, read = blocks * TRAIN_FEATURES_BLOCK;
-    TRY(base_alloc(e->name.count * e->name.features, sizeof(float), "the features", (void **)&e->x));
-    TRY(base_alloc(e->name.count, sizeof *e->input, "the features", (void **)&e->input));
+    if (e->name.features > INT64_MAX / 8 / e->name.count)
+        return base_fail(DPMF_ERROR_MEMORY, "no memory for %" PRId64 " x %" PRId64 " features", e->name.count,
+                         e->name.features);
+    TRY(train_rows_create(e->name.count, e->name.features, &e->rows));
     return base_alloc((count > read ? count : read) * e->name.features, sizeof *e->halves, "the features",
                       (void **)&e->halves);
 }
@@ -195,13 +196,8 @@ dpmf_status dpmf_dataset_scatter(dpmf_dataset *dataset, const dpmf_scattering_op
         status = compute_and_keep(&e, &o, &made);
     }
     if (status != DPMF_OK) goto done;
-    float *pixels = dataset->x;
-    train_input *input = dataset->input;
-    dataset->x = e.x;
-    dataset->input = e.input;
-    e.x = pixels;
-    e.input = input;
-    dataset->features = e.name.features;
+    train_dataset_install(dataset, e.rows, e.name.features);
+    e.rows = NULL;
     dataset->channels = dataset->height = dataset->width = 0;
     dataset->names[0] = '\0';
     memcpy(dataset->digest, e.name.digest, sizeof dataset->digest);
@@ -211,8 +207,7 @@ done:
         base_free(e.room[i]);
     base_free((void *)e.room);
     base_free(e.halves);
-    base_free(e.x);
-    base_free(e.input);
+    train_rows_leave(e.rows);
     base_pool_free(e.pool);
     train_scattering_free(e.plan);
     return status;

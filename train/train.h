@@ -8,6 +8,7 @@
 #include "dpmf_train.h"
 #include "train/kernels/multiply/multiply.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* ---- the grid that sums of gradients lie on: whole numbers, so that sums are exact in any order (train/grid.c) ---- */
@@ -75,20 +76,34 @@ void train_clip_vector(const train_grid *grid, double zero_above, int64_t dim, c
 #define TRAIN_FEATURES_MAX ((int64_t)1 << 24)
 enum { TRAIN_CLASSES_MAX = 65536 };
 
+/* Rows that several data sets may share: parts of one are no copies. They do not change while they are shared. */
+typedef struct train_rows {
+    atomic_int owners;
+    float *x;           /* on grids (above); a row that was not finite is 0 */
+    train_input *input; /* those grids */
+} train_rows;
+
+DPMF_MUST_CHECK dpmf_status train_rows_create(int64_t count, int64_t features, train_rows **out);
+void train_rows_leave(train_rows *rows); /* the last owner frees them; NULL is fine */
+
 struct dpmf_dataset {
     int64_t count, features, classes;
     int64_t channels, height, width; /* of images: features = their product; 0: unknown */
     int64_t units;                   /* users; the number of examples where `unit` is NULL */
-    float *x;                        /* count x features, on grids (above); a row that was not finite is 0 */
-    train_input *input;              /* those grids */
-    int32_t *label;                  /* in [0, classes) */
-    int64_t *unit;                   /* NULL, or the user of each example, in [0, units) */
-    char names[65];                  /* SHA-256 of the names of the features, in order; empty: they have none */
-    char digest[65];                 /* SHA-256 of what it was made from; two data sets with one digest are equal */
+    float *x;                        /* count x features, of `rows` */
+    train_input *input;              /* their grids */
+    train_rows *rows;
+    int32_t *label;  /* in [0, classes) */
+    int64_t *unit;   /* NULL, or the user of each example, in [0, units) */
+    char names[65];  /* SHA-256 of the names of the features, in order; empty: they have none */
+    char digest[65]; /* SHA-256 of what it was made from; two data sets with one digest are equal */
 };
 
 /* A data set whose arrays are still to be filled in; `with_units`: `unit` is there too. */
 DPMF_MUST_CHECK dpmf_status train_dataset_allocate(int64_t count, int64_t features, int with_units, dpmf_dataset **out);
+
+/* Gives the data set rows of `features` numbers, which it owns from then on, in place of those that it has. */
+void train_dataset_install(dpmf_dataset *dataset, train_rows *rows, int64_t features);
 
 /* classes = the largest label + 1. */
 void train_dataset_count_classes(dpmf_dataset *dataset);
