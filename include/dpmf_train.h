@@ -41,6 +41,13 @@ typedef struct dpmf_dataset dpmf_dataset;
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_dataset **out);
 
 /*
+ * CIFAR-10's binary format, plain or gzip: records of a class, 0 to 9, and 3 x 32 x 32 bytes, divided by 255. The files'
+ * records one after the other; ten classes.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_cifar(int64_t files, const char *const *paths,
+                                                             dpmf_dataset **out);
+
+/*
  * CSV: a header line; the column `label` (NULL: none, every class is 0) holds 0 to classes - 1, the column `unit` (NULL:
  * none) a user's name, all others numbers. No quotes. A message names the line. Features that are not finite, here and
  * below, do not end anything: an example that has one adds 0 to every sum.
@@ -100,7 +107,7 @@ DPMF_API dpmf_scattering_options dpmf_scattering_options_defaults(void);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_scatter(dpmf_dataset *dataset, const dpmf_scattering_options *options,
                                                           dpmf_scattering_result *result);
 
-/* Channels, height and width of the images; 0 where they are unknown. IDX files have them; for other data they can be set. */
+/* Channels, height and width of the images; 0 where they are unknown. IDX and CIFAR-10 files have them; for other data they can be set. */
 DPMF_API void dpmf_dataset_shape(const dpmf_dataset *dataset, int64_t shape[3]);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_set_shape(dpmf_dataset *dataset, const int64_t shape[3]);
 DPMF_API void dpmf_dataset_free(dpmf_dataset *dataset);

@@ -12,104 +12,23 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "train/packed.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <zlib.h>
 
-enum { HEADER_MAX = 16, DEFLATE_RATIO = 1032, GZIP_WINDOW = 15 + 16 };
-
-/* ---- gzip, a piece at a time, with the library's own memory ---- */
-
-static void *take_memory(void *context, unsigned items, unsigned size) {
-    void *memory = NULL;
-    (void)context;
-    return base_alloc((int64_t)items, size, "decompression", &memory) == DPMF_OK ? memory : NULL;
-}
-
-static void give_memory(void *context, void *memory) {
-    (void)context;
-    base_free(memory);
-}
-
-/* Plain bytes, or a gzip stream over them: where the next byte comes from. */
-typedef struct source {
-    const uint8_t *bytes;
-    size_t size, used; /* plain */
-    int gzip, ended;
-    z_stream stream;
-    const char *name;
-} source;
-
-static dpmf_status open_source(const uint8_t *bytes, size_t size, const char *name, source *s) {
-    memset(s, 0, sizeof *s);
-    s->bytes = bytes;
-    s->size = size;
-    s->name = name;
-    s->gzip = size >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
-    if (!s->gzip) return DPMF_OK;
-    s->stream.zalloc = take_memory;
-    s->stream.zfree = give_memory;
-    if (inflateInit2(&s->stream, GZIP_WINDOW) != Z_OK)
-        return base_fail(DPMF_ERROR_MEMORY, "no memory to decompress '%s'", name);
-    return DPMF_OK;
-}
-
-/* Up to `size` bytes; *got is less at the end only. zlib counts in 32 bits, so both sides go in pieces. */
-static dpmf_status read_gzip(source *s, uint8_t *out, size_t size, size_t *got) {
-    const size_t piece = (size_t)1 << 30;
-    size_t done = 0;
-    while (done < size && !s->ended) {
-        const size_t room = size - done < piece ? size - done : piece;
-        const size_t left = s->size - s->used < piece ? s->size - s->used : piece;
-        s->stream.next_in = (Bytef *)(uintptr_t)(s->bytes + s->used);
-        s->stream.avail_in = (uInt)left;
-        s->stream.next_out = out + done;
-        s->stream.avail_out = (uInt)room;
-        const int code = inflate(&s->stream, Z_NO_FLUSH);
-        s->used += left - s->stream.avail_in;
-        done += room - s->stream.avail_out;
-        if (code == Z_STREAM_END) s->ended = 1;
-        if (code == Z_MEM_ERROR) return base_fail(DPMF_ERROR_MEMORY, "no memory to decompress '%s'", s->name);
-        if (code == Z_BUF_ERROR || (code == Z_OK && left == 0 && s->stream.avail_out == room))
-            return base_fail(DPMF_ERROR_FORMAT, "'%s' is cut short: its gzip stream does not end", s->name);
-        if (code != Z_OK && code != Z_STREAM_END)
-            return base_fail(DPMF_ERROR_FORMAT, "'%s' is damaged: its gzip stream cannot be read", s->name);
-    }
-    *got = done;
-    return DPMF_OK;
-}
-
-static dpmf_status read_source(source *s, uint8_t *out, size_t size, size_t *got) {
-    if (s->gzip) return read_gzip(s, out, size, got);
-    *got = s->size - s->used < size ? s->size - s->used : size;
-    memcpy(out, s->bytes + s->used, *got);
-    s->used += *got;
-    return DPMF_OK;
-}
-
-/* After the payload nothing may follow: no byte, and no second gzip stream. */
-static dpmf_status check_end(source *s) {
-    uint8_t one;
-    size_t got = 0;
-    TRY(read_source(s, &one, 1, &got));
-    if (got != 0 || s->used != s->size)
-        return base_fail(DPMF_ERROR_FORMAT, "'%s' has more bytes than its header announces", s->name);
-    return DPMF_OK;
-}
-
-/* ---- the format ---- */
+enum { HEADER_MAX = 16 };
 
 static int64_t big_endian(const uint8_t *bytes) {
     return (int64_t)bytes[0] << 24 | (int64_t)bytes[1] << 16 | (int64_t)bytes[2] << 8 | (int64_t)bytes[3];
 }
 
-static dpmf_status read_header(source *s, int dimensions, int64_t shape[3], int64_t *total) {
+static dpmf_status read_header(train_packed *s, int dimensions, int64_t shape[3], int64_t *total) {
     uint8_t header[HEADER_MAX];
     const size_t wanted = 4 + 4 * (size_t)dimensions;
     size_t got = 0;
-    TRY(read_source(s, header, wanted, &got));
+    TRY(train_packed_read(s, header, wanted, &got));
     if (got < 4 || big_endian(header) != 0x800 + dimensions)
         return base_fail(DPMF_ERROR_FORMAT, "'%s' begins with 0x%08" PRIx64 ", accepted: 0x%08x (IDX, bytes, %d %s)",
                          s->name, got < 4 ? 0 : big_endian(header), 0x800u + (unsigned)dimensions, dimensions,
@@ -125,7 +44,7 @@ static dpmf_status read_header(source *s, int dimensions, int64_t shape[3], int6
                              s->name, i, shape[i]);
         *total *= shape[i];
     }
-    const int64_t most = s->gzip ? (int64_t)(s->size * DEFLATE_RATIO) : (int64_t)(s->size - s->used);
+    const int64_t most = s->gzip ? (int64_t)(s->size * TRAIN_PACKED_RATIO) : (int64_t)(s->size - s->used);
     if (*total > most)
         return base_fail(DPMF_ERROR_FORMAT,
                          "'%s' is cut short: its header announces %" PRId64 " bytes, and a file of %zu bytes%s cannot "
@@ -140,20 +59,20 @@ dpmf_status train_idx_decode(const uint8_t *bytes, size_t size, const char *name
     uint8_t *made = NULL;
     int64_t total = 0, found[3] = {1, 1, 1};
     size_t got = 0;
-    source s;
-    TRY(open_source(bytes, size, name, &s));
+    train_packed s;
+    TRY(train_packed_open(bytes, size, name, &s));
     TRY_DONE(read_header(&s, dimensions, found, &total));
     TRY_DONE(base_alloc(total, 1, "a data file", (void **)&made));
-    TRY_DONE(read_source(&s, made, (size_t)total, &got));
+    TRY_DONE(train_packed_read(&s, made, (size_t)total, &got));
     if ((int64_t)got < total) {
         status = base_fail(DPMF_ERROR_FORMAT, "'%s' is cut short: %zu of %" PRId64 " bytes", name, got, total);
         goto done;
     }
-    TRY_DONE(check_end(&s));
+    TRY_DONE(train_packed_end(&s));
     memcpy(shape, found, sizeof found);
     *payload = made;
 done:
-    if (s.gzip) inflateEnd(&s.stream);
+    train_packed_close(&s);
     if (status != DPMF_OK) base_free(made);
     return status;
 }
@@ -162,9 +81,7 @@ done:
 static dpmf_status load(const char *path, int dimensions, char name[64], int64_t shape[3], uint8_t **payload) {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    TRY(base_file_read(path, "data file", &bytes, &size));
-    const size_t length = strlen(path);
-    base_show(length > 60 ? path + (length - 60) : path, length > 60 ? 60 : length, name);
+    TRY(train_packed_load(path, name, &bytes, &size));
     dpmf_status status = train_idx_decode(bytes, size, name, dimensions, shape, payload);
     base_free(bytes);
     return status;

@@ -190,7 +190,7 @@ static int team_close(int code) {
  * depend on, as lines "name: value", rank 0's against everybody's. Data are compared by the bytes of their files.
  */
 
-enum { TERMS_MAX = 4096, PATH_ROOM = 4096 };
+enum { TERMS_MAX = 4096 };
 
 /* ---- the data ---- */
 
@@ -207,13 +207,12 @@ static int add_file(EVP_MD_CTX *digest, const char *path) {
     return fine;
 }
 
-/* The file that train/data.c reads: NAME, or NAME.gz where only that is there. */
-static int add_idx(EVP_MD_CTX *digest, const char *directory, const char *name) {
-    char path[PATH_ROOM];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    if (add_file(digest, path)) return 1;
-    snprintf(path, sizeof path, "%s/%s.gz", directory, name);
-    return add_file(digest, path);
+static int add_directory(EVP_MD_CTX *digest, const arguments *given) {
+    training_paths files;
+    if (training_files(given, false, &files) != 0) return 0;
+    for (int i = 0; i < files.count; i++)
+        if (!add_file(digest, files.path[i])) return 0;
+    return 1;
 }
 
 static int digest_data(const training *t, char out[65]) {
@@ -224,7 +223,7 @@ static int digest_data(const training *t, char out[65]) {
     if (digest == NULL) return fail_memory();
     int fine = EVP_DigestInit_ex(digest, EVP_sha256(), NULL);
     if (fine && training_has_directory(t->given))
-        fine = add_idx(digest, data, "train-images-idx3-ubyte") && add_idx(digest, data, "train-labels-idx1-ubyte");
+        fine = add_directory(digest, t->given);
     else if (fine)
         fine = add_file(digest, data);
     if (fine) fine = EVP_DigestFinal_ex(digest, sum, &length) && length == 32;
@@ -250,18 +249,19 @@ static int write_terms(const training *t, char out[TERMS_MAX]) {
     char data[65] = "";
     int code = digest_data(t, data);
     if (code != 0) return code;
-    int length =
-        snprintf(out, TERMS_MAX,
-                 "training data: %s\nexamples: %lld\nlabel: %.100s\nuser: %.100s\nunit: %s\nunits: %lld\n"
-                 "sampler: %s\nsteps: %lld\nmodel: %lld\nclip: %.17g\nzero-above: %.17g\noptimizer: %d\n"
-                 "learning rate: %.17g\nmomentum: %.17g\ndecay: %.17g\nschedule: %.17g\nseed: %llu\n"
-                 "noiseless: %d\ncheckpoint: %s\nevery: %lld\ntest curve: %s\n",
-                 data, (long long)dpmf_dataset_count(t->train), label == NULL ? "" : label, user == NULL ? "" : user,
-                 o->by_unit ? "user" : "example", (long long)t->units, dpmf_sampler_get(t->sampler).text,
-                 (long long)t->steps, (long long)t->hidden, o->clip, o->zero_above, (int)o->optimizer, o->learning_rate,
-                 o->momentum, o->decay, schedule_sum(t), (unsigned long long)o->seed, o->noiseless,
-                 option_given(t->given, OPTION_CHECKPOINT) ? "kept" : "none", (long long)t->given->count[OPTION_EVERY],
-                 option_given(t->given, OPTION_PUBLIC_TEST_CURVE) ? "kept" : "none");
+    int length = snprintf(
+        out, TERMS_MAX,
+        "training data: %s\nexamples: %lld\nlabel: %.100s\nuser: %.100s\nunit: %s\nunits: %lld\n"
+        "sampler: %s\nsteps: %lld\nmodel: %lld\nclip: %.17g\nzero-above: %.17g\noptimizer: %d\n"
+        "learning rate: %.17g\nmomentum: %.17g\ndecay: %.17g\nschedule: %.17g\nseed: %llu\n"
+        "noiseless: %d\ncheckpoint: %s\nevery: %lld\ntest curve: %s\n"
+        "features: %.100s\n",
+        data, (long long)dpmf_dataset_count(t->train), label == NULL ? "" : label, user == NULL ? "" : user,
+        o->by_unit ? "user" : "example", (long long)t->units, dpmf_sampler_get(t->sampler).text, (long long)t->steps,
+        (long long)t->hidden, o->clip, o->zero_above, (int)o->optimizer, o->learning_rate, o->momentum, o->decay,
+        schedule_sum(t), (unsigned long long)o->seed, o->noiseless,
+        option_given(t->given, OPTION_CHECKPOINT) ? "kept" : "none", (long long)t->given->count[OPTION_EVERY],
+        option_given(t->given, OPTION_PUBLIC_TEST_CURVE) ? "kept" : "none", option_text(t->given, OPTION_FEATURES));
     return length > 0 && length < TERMS_MAX ? 0 : fail(EXIT_UNABLE, "the names of columns are too long");
 }
 

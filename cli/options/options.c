@@ -588,14 +588,15 @@ const option_row options[OPTION_TOTAL] = {
                        .help =
                            "with --ledger: the budget, the largest epsilon E of all runs together at delta = D. A new "
                            "ledger keeps it"},
-    [OPTION_DATA] =
-        {.name = "data",
-         .kind = KIND_FILE,
-         .argument = "DIR|FILE",
-         .verbs = TRAIN | PREDICT,
-         .help = "directory of train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
-                 "t10k-labels-idx1-ubyte, plain or with .gz. Or a CSV file: a header line, one example per line, "
-                 "numbers without quotes. predict: the examples; the column of --label may be missing"},
+    [OPTION_DATA] = {.name = "data",
+                     .kind = KIND_FILE,
+                     .argument = "DIR|FILE",
+                     .verbs = TRAIN | PREDICT,
+                     .help =
+                         "directory of train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
+                         "t10k-labels-idx1-ubyte (IDX), or of data_batch_1.bin to data_batch_5.bin and test_batch.bin "
+                         "(CIFAR-10), plain or with .gz. Or a CSV file: a header line, one example per line, "
+                         "numbers without quotes. predict: the examples; the column of --label may be missing"},
     [OPTION_TEST_DATA] = {.name = "test-data",
                           .kind = KIND_FILE,
                           .argument = "FILE",

@@ -9,27 +9,69 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 4096 };
+/* ---- directories of data files ---- */
+
+/* The formats that a directory may have: the files of the training data, and those of the test data. */
+typedef struct file_names {
+    int count[2];
+    const char *name[2][CIFAR_FILES];
+} file_names;
+static const file_names idx = {
+    {2, 2},
+    {{"train-images-idx3-ubyte", "train-labels-idx1-ubyte"}, {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}}};
+static const file_names cifar = {
+    {CIFAR_FILES, 1},
+    {{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
+     {"test_batch.bin"}}};
 
 /* DIR/NAME, or DIR/NAME.gz where only that is there. */
-static int find_idx(const char *directory, const char *name, char out[PATH_ROOM]) {
-    char shown[SHOWN];
+static bool find_file(const char *directory, const char *name, char out[TRAINING_PATH]) {
     for (int packed = 0; packed < 2; ++packed) {
-        int length = snprintf(out, PATH_ROOM, "%s/%s%s", directory, name, packed ? ".gz" : "");
-        if (length >= PATH_ROOM) return fail(EXIT_USAGE, "--data %s: the name is too long", show(directory, shown));
-        if (access(out, F_OK) == 0) return 0;
+        const int length = snprintf(out, TRAINING_PATH, "%s/%s%s", directory, name, packed ? ".gz" : "");
+        if (length < TRAINING_PATH && access(out, F_OK) == 0) return true;
     }
-    return fail(EXIT_UNABLE, "--data %s: there is neither %s nor %s.gz in it", show(directory, shown), name, name);
+    return false;
 }
 
-static int load_idx(const char *directory, const char *what, dpmf_dataset **out) {
-    char name[64], images[PATH_ROOM], labels[PATH_ROOM];
-    snprintf(name, sizeof name, "%s-images-idx3-ubyte", what);
-    int code = find_idx(directory, name, images);
-    snprintf(name, sizeof name, "%s-labels-idx1-ubyte", what);
-    if (code == 0) code = find_idx(directory, name, labels);
+/* CIFAR-10 where one of its files is there and none of IDX is. */
+static const file_names *names_of(const char *directory) {
+    char path[TRAINING_PATH];
+    for (int test = 0; test < 2; test++)
+        for (int i = 0; i < idx.count[test]; i++)
+            if (find_file(directory, idx.name[test][i], path)) return &idx;
+    for (int test = 0; test < 2; test++)
+        for (int i = 0; i < cifar.count[test]; i++)
+            if (find_file(directory, cifar.name[test][i], path)) return &cifar;
+    return NULL;
+}
+
+int training_files(const arguments *given, bool test, training_paths *out) {
+    const char *directory = given->text[OPTION_DATA];
+    const file_names *names = names_of(directory);
+    char shown[SHOWN];
+    out->cifar = names == &cifar;
+    if (strlen(directory) > TRAINING_PATH - 64)
+        return fail(EXIT_USAGE, "--data %s: the name is too long", show(directory, shown));
+    if (names == NULL)
+        return fail(EXIT_UNABLE, "--data %s: there is neither %s (IDX) nor %s (CIFAR-10) in it, nor one with .gz",
+                    show(directory, shown), idx.name[test][0], cifar.name[test][0]);
+    out->count = names->count[test];
+    for (int i = 0; i < out->count; i++)
+        if (!find_file(directory, names->name[test][i], out->path[i]))
+            return fail(EXIT_UNABLE, "--data %s: there is neither %s nor %s.gz in it", show(directory, shown),
+                        names->name[test][i], names->name[test][i]);
+    return 0;
+}
+
+static int load_directory(const training *t, bool test, dpmf_dataset **out) {
+    training_paths files;
+    const char *paths[CIFAR_FILES] = {NULL};
+    int code = training_files(t->given, test, &files);
     if (code != 0) return code;
-    dpmf_status status = dpmf_dataset_load_idx(images, labels, out);
+    for (int i = 0; i < files.count; i++)
+        paths[i] = files.path[i];
+    dpmf_status status =
+        files.cifar ? dpmf_dataset_load_cifar(files.count, paths, out) : dpmf_dataset_load_idx(paths[0], paths[1], out);
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
@@ -77,10 +119,10 @@ static int check_usage(const arguments *given, bool by_user) {
     if (!option_given(given, OPTION_DATA)) return fail(EXIT_USAGE, "train needs --data, a directory or a CSV file");
     if (access(given->text[OPTION_DATA], F_OK) != 0)
         return fail(EXIT_UNABLE, "--data %s: %s", show(given->text[OPTION_DATA], shown), strerror(errno));
-    const bool idx = training_has_directory(given);
-    if (idx && (test || option_given(given, OPTION_USER) || option_given(given, OPTION_LABEL)))
+    const bool directory = training_has_directory(given);
+    if (directory && (test || option_given(given, OPTION_USER) || option_given(given, OPTION_LABEL)))
         return fail(EXIT_USAGE, "--test-data, --label and --user belong to a CSV file, but --data is a directory");
-    if (!idx && test == held)
+    if (!directory && test == held)
         return fail(EXIT_USAGE, "--data of a CSV file needs one of --test-data FILE and --hold-out N, to evaluate on");
     if (by_user && !option_given(given, OPTION_USER))
         return fail(EXIT_USAGE, "--unit user needs --user COLUMN, the column with the user of each example");
@@ -131,8 +173,7 @@ int training_test_data(training *t, bool *labelled) {
     *labelled = true;
     int code = read_model(t);
     if (code == 0)
-        code = training_has_directory(t->given) ? load_idx(t->given->text[OPTION_DATA], "t10k", &t->test)
-                                                : load_unlabelled(t, labelled);
+        code = training_has_directory(t->given) ? load_directory(t, true, &t->test) : load_unlabelled(t, labelled);
     if (code == 0) code = training_features(t, t->test);
     return code == 0 ? scale(t, t->test) : code;
 }
@@ -143,8 +184,8 @@ int training_data(training *t) {
     if (code != 0) return code;
     const bool held = option_given(t->given, OPTION_HOLD_OUT);
     if (training_has_directory(t->given)) {
-        code = load_idx(t->given->text[OPTION_DATA], "train", &t->train);
-        if (code == 0 && !held) code = load_idx(t->given->text[OPTION_DATA], "t10k", &t->test);
+        code = load_directory(t, false, &t->train);
+        if (code == 0 && !held) code = load_directory(t, true, &t->test);
     } else {
         code = load_csv(t, OPTION_DATA, &t->train);
         if (code == 0 && !held) code = load_csv(t, OPTION_TEST_DATA, &t->test);

@@ -71,7 +71,16 @@ typedef struct training_team {
 
 extern const training_team *training_together; /* NULL: alone */
 
-/* Is --data a directory of IDX files? Else it is a CSV file. */
+/* Is --data a directory of IDX or CIFAR-10 files? Else it is a CSV file. */
 bool training_has_directory(const arguments *given);
+
+/* The files of a directory: images and labels (IDX), or the batches (CIFAR-10). 0, or the exit code after a message. */
+enum { CIFAR_FILES = 5 };
+typedef struct training_paths {
+    bool cifar;
+    int count;
+    char path[CIFAR_FILES][TRAINING_PATH];
+} training_paths;
+int training_files(const arguments *given, bool test, training_paths *out);
 
 #endif
