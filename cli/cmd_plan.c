@@ -38,10 +38,11 @@ static int read_epochs(const arguments *given, dpmf_plan_options *how) {
     if (split_range(text, low, high) && read_number(low, &how->epochs_low) && read_number(high, &how->epochs_high) &&
         is_epochs(how->epochs_low) && is_epochs(how->epochs_high) && how->epochs_low <= how->epochs_high)
         return 0;
-    return fail(EXIT_USAGE,
-                "--epochs %s: plan accepts K and LOW..HIGH (LOW at most HIGH), each a whole number from 1 to 1e6 or a part of "
-                "an epoch between 0 and 1, as in 2..8 and 0.5",
-                show(text, shown));
+    return fail(
+        EXIT_USAGE,
+        "--epochs %s: plan accepts K and LOW..HIGH (LOW at most HIGH), each a whole number from 1 to 1e6 or a part of "
+        "an epoch between 0 and 1, as in 2..8 and 0.5",
+        show(text, shown));
 }
 
 static int read_batch(const arguments *given, dpmf_plan_options *how) {
@@ -179,7 +180,7 @@ static int print_plan(const arguments *given, const dpmf_plan *plan) {
     } else {
         if (delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]))
             text_add(&t, "warning: %s\n\n", DELTA_TOO_LARGE);
-        add_words(&t, terminal_alphabet(), "%s\nPrivacy of the recommended run:\n%s", table, statement);
+        add_words(&t, terminal_alphabet(), "%s", table);
     }
     free(table);
     return text_finish(&t);

@@ -1522,11 +1522,12 @@ typedef struct dpmf_plan_options {
     int64_t batch_low, batch_high;  /* 1 to N; both 0: N/1000 to N/10, at least 1 */
     const char *workload;           /* as dpmf_workload_parse takes it; NULL: prefix */
     double within;                  /* of the rule, 0 to 10 */
-    dpmf_design_options design;     /* the question for each point, with epsilon and delta; epochs and units come from the plan;
+    dpmf_design_options
+        design; /* the question for each point, with epsilon and delta; epochs and units come from the plan;
                                      * batch_cap, federated and measure are refused */
 } dpmf_plan_options;
 
-/* within 0.05 and any sampling; dpmf_design_options_defaults() for the rest. units must be set. */
+/* within 0.25 and any sampling; dpmf_design_options_defaults() for the rest. units must be set. */
 DPMF_API dpmf_plan_options dpmf_plan_options_defaults(void);
 
 typedef struct dpmf_plan dpmf_plan;
@@ -1549,14 +1550,14 @@ DPMF_API dpmf_plan_info dpmf_plan_get(const dpmf_plan *plan);
 typedef struct dpmf_plan_row {
     double epochs;
     int64_t steps;
-    double batch;                          /* epochs x units / steps: under sampling the expected size of a batch */
-    dpmf_candidate chosen;                 /* what a design chooses; its `ratio` is set for the recommended point alone */
-    dpmf_candidate independent;            /* independent noise under Poisson sampling */
-    double noise_per_epoch;                /* sigma x the requested loss / epochs */
+    double batch;               /* epochs x units / steps: under sampling the expected size of a batch */
+    dpmf_candidate chosen;      /* what a design chooses; its `ratio` is set for the recommended point alone */
+    dpmf_candidate independent; /* independent noise under Poisson sampling */
+    double noise_per_epoch;     /* sigma x the requested loss / epochs */
     double independent_noise_per_epoch;
-    double seconds_per_step;               /* of a row on one thread of the reference machine, by the cost model */
-    int best_of_epochs;                    /* 1: the rule's point for this number of epochs */
-    int independent_best_of_epochs;        /* 1: the point that the same rule takes for independent noise */
+    double seconds_per_step;        /* of a row on one thread of the reference machine, by the cost model */
+    int best_of_epochs;             /* 1: the rule's point for this number of epochs */
+    int independent_best_of_epochs; /* 1: the point that the same rule takes for independent noise */
 } dpmf_plan_row;
 
 /* By epochs, then by steps: the largest batch first. */

@@ -420,7 +420,7 @@ const option_row options[OPTION_TOTAL] = {
                        .argument = "X",
                        .number_low = 0.0,
                        .number_high = 10.0,
-                       .preset = "0.05",
+                       .preset = "0.25",
                        .verbs = PLAN,
                        .help = "the part of the noise that each doubling of the steps may cost"},
     [OPTION_ROWS] =
@@ -730,20 +730,20 @@ const option_row options[OPTION_TOTAL] = {
                         .argument = "T",
                         .count_low = 1,
                         .count_high = 1024,
-                        .verbs = PLAN | DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | BENCH |
-                                 TRAIN | PREDICT | AUDIT,
+                        .verbs = PLAN | DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE |
+                                 BENCH | TRAIN | PREDICT | AUDIT,
                         .help = "number of threads. Default: one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
-                     .verbs = PLAN | DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | QUERY |
-                              INSPECT | BENCH | TRAIN | PREDICT | AUDIT | REPORT,
+                     .verbs = PLAN | DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT |
+                              QUERY | INSPECT | BENCH | TRAIN | PREDICT | AUDIT | REPORT,
                      .help = "print one JSON object instead of a table. noise, count: needs --out. report: the object "
                              "that the page is drawn from"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
                     .kind = KIND_FILE,
                     .argument = "FILE",
-                    .verbs =
-                        PLAN | DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN | PREDICT | AUDIT,
+                    .verbs = PLAN | DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN |
+                             PREDICT | AUDIT,
                     .help = "write there" /* options/verbs.c has the words of each verb */},
     [OPTION_THROUGH] = {.name = "through",
                         .kind = KIND_CHOICE,
@@ -764,7 +764,7 @@ const option_row options[OPTION_TOTAL] = {
                              "number of canaries; more canaries give a sharper bound. --through train: up to 20000"},
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
-                     .verbs = PLAN | DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | QUERY | NOISE |
-                              COUNT | INSPECT | BENCH | HELP | TRAIN | PREDICT | AUDIT,
+                     .verbs = PLAN | DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | QUERY |
+                              NOISE | COUNT | INSPECT | BENCH | HELP | TRAIN | PREDICT | AUDIT,
                      .help = "explain the verb and its options"},
 };

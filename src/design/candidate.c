@@ -466,8 +466,7 @@ dpmf_status design_samplings(dpmf_design *d) {
         if ((samplings & 1u << DPMF_SAMPLING_ALLOCATION) != 0 && allocates && !capped &&
             bins * epochs == d->problem.steps && design_is_allowed(d, name)) {
             const candidate *independent = best_of(d, name, -INFINITY);
-            if (independent == NULL || !design_allocation_loses(d, independent))
-                TRY(add_under(d, name, &once, &added));
+            if (independent == NULL || !design_allocation_loses(d, independent)) TRY(add_under(d, name, &once, &added));
         }
         if ((samplings & 1u << DPMF_SAMPLING_BALLS_IN_BINS) != 0 && has_bins && !capped) TRY(add_bins(d, name, bins));
         if ((samplings & 1u << DPMF_SAMPLING_MIN_SEPARATION) != 0 &&

@@ -46,12 +46,12 @@ struct dpmf_design {
     dpmf_design_options options; /* with the presets filled in: dim, max_overhead, tolerance */
     double probability;          /* q: epochs/steps; less if a part of an epoch is planned */
     int part_of_epoch;           /* 1: a unit takes part at most once, with a probability below 1 */
-    int choice_only;             /* 1: candidates that cannot be chosen may be missing, and sentences about others are not made */
-    dpmf_privacy unsampled;      /* the calibration that all candidates without sampling share: sigma, exact */
-    dpmf_lower_bound proven;     /* without sampling, with adjacency: the problem's bound, or an optimizer's that is
+    int choice_only; /* 1: candidates that cannot be chosen may be missing, and sentences about others are not made */
+    dpmf_privacy unsampled;  /* the calibration that all candidates without sampling share: sigma, exact */
+    dpmf_lower_bound proven; /* without sampling, with adjacency: the problem's bound, or an optimizer's that is
                                   * stronger or came first; scope NULL: none is known */
-    dpmf_workload *plain;        /* the workload without its schedule: for families that are not optimized for one */
-    int threads;                 /* of a noise stream, on which its memory depends */
+    dpmf_workload *plain;    /* the workload without its schedule: for families that are not optimized for one */
+    int threads;             /* of a noise stream, on which its memory depends */
     int64_t count, capacity;
     candidate *candidates;
     char skipped_for_time[DESIGN_SKIPPED];        /* searches that were cut short or left out, in sentences */

@@ -10,8 +10,9 @@ enum { PLAN_RULE = 400, PLAN_WHY = 3000 };
 struct dpmf_plan {
     dpmf_plan_options options; /* with the presets filled in */
     int64_t count, recommended;
-    dpmf_plan_row *rows;   /* owned */
-    dpmf_design **designs; /* owned; with the chosen candidate alone; after the plan is made, only the recommended one is left */
+    dpmf_plan_row *rows; /* owned */
+    dpmf_design *
+        *designs; /* owned; with the chosen candidate alone; after the plan is made, only the recommended one is left */
     char rule[PLAN_RULE], why[PLAN_WHY];
 };
 

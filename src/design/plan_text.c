@@ -62,23 +62,24 @@ static int same_epochs(const dpmf_plan *p, int64_t i) {
 static void add_neighbours(text *t, const dpmf_plan *p) {
     const int64_t at = p->recommended;
     const dpmf_plan_row *here = &p->rows[at];
-    if (same_epochs(p, at + 1))
-        add(t, "With %lld steps the noise would be %.4g times as large. ", (long long)here[1].steps,
-            here[1].noise_per_epoch / here->noise_per_epoch);
-    if (same_epochs(p, at - 1))
-        add(t, "With %lld steps it would be %.4g times as large.", (long long)here[-1].steps,
-            here[-1].noise_per_epoch / here->noise_per_epoch);
-    if (same_epochs(p, at + 1) || same_epochs(p, at - 1)) add(t, "\n");
-    if (same_epochs(p, at - 1) && !same_epochs(p, at + 1))
-        add(t, "This is the smallest batch of the plan: a smaller one may be within the rule too.\n");
+    const int more = same_epochs(p, at + 1), fewer = same_epochs(p, at - 1);
+    if (!more && !fewer) return;
+    if (more)
+        add(t, "With %lld steps the noise is %.4g times as large%s", (long long)here[1].steps,
+            here[1].noise_per_epoch / here->noise_per_epoch, fewer ? ", " : ".\n");
+    if (fewer)
+        add(t, "%s %lld steps%s %.4g times as large.\n", more ? "with" : "With", (long long)here[-1].steps,
+            more ? "" : " the noise is", here[-1].noise_per_epoch / here->noise_per_epoch);
+    if (!more) add(t, "This is the smallest batch of the plan: a smaller one may be within the rule too.\n");
 }
 
 static void add_independent(text *t, const dpmf_plan *p) {
     const dpmf_plan_row *here = &p->rows[p->recommended], *own = &p->rows[independent_point(p)];
     const double times = here->independent_noise_per_epoch / here->noise_per_epoch;
     if (is_independent(&here->chosen))
-        add(t, "So independent noise is the best here, and correlated noise has no advantage in this run. With Poisson "
-               "sampling (DP-SGD) it has %.4g times this noise.",
+        add(t,
+            "So independent noise is the best here, and correlated noise has no advantage in this run. With Poisson "
+            "sampling (DP-SGD) it has %.4g times this noise.",
             base_safe_digits(times, 4, -1));
     else
         add(t, "There DP-SGD (independent noise, Poisson sampling) has %.4g times the noise.",
@@ -135,7 +136,7 @@ static void add_row(text *t, const dpmf_plan *p, int64_t i) {
     char bands[24] = "-";
     if (r->chosen.bands > 0) snprintf(bands, sizeof bands, "%lld", (long long)r->chosen.bands);
     add(t, "%c%c %6g %9lld %10.6g  %-16s %5s  %-13s ",
-        i == p->recommended     ? '>'
+        i == p->recommended ? '>'
         : r->best_of_epochs ? '+'
                             : ' ',
         r->independent_best_of_epochs ? 'o' : ' ', r->epochs, (long long)r->steps, r->batch, r->chosen.family, bands,
@@ -147,7 +148,7 @@ static void add_row(text *t, const dpmf_plan *p, int64_t i) {
     add(t, " %8.2f\n", r->chosen.overhead);
 }
 
-enum { WIDTH = 110 };
+enum { WIDTH = 110, STATEMENT = 8192 };
 
 /* Sentences in lines of at most WIDTH characters, after two spaces; the sentences are ASCII. */
 static void add_wrapped(text *t, const char *sentences) {
@@ -165,6 +166,7 @@ static void add_wrapped(text *t, const char *sentences) {
 size_t dpmf_plan_text(const dpmf_plan *p, char *out, size_t size) {
     const dpmf_design_options *o = &p->options.design;
     text t = {out, size, 0};
+    char statement[STATEMENT]; /* for a clip norm of 1, whose factor cancels */
     if (size > 0) out[0] = 0;
     add(&t, "%lld units, %s, epsilon = %g, delta = %g, noise per epoch = sigma x %s loss / epochs\n\n",
         (long long)p->options.units, p->options.workload, o->epsilon, o->delta, loss_name(p));
@@ -176,5 +178,8 @@ size_t dpmf_plan_text(const dpmf_plan *p, char *out, size_t size) {
     add_wrapped(&t, p->rule);
     add(&t, "\nRecommended:\n");
     add_wrapped(&t, p->why);
+    dpmf_design_statement(p->designs[p->recommended], statement, sizeof statement);
+    add(&t, "\nPrivacy of the recommended run:\n");
+    add_wrapped(&t, statement);
     return t.length;
 }
