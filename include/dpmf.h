@@ -1498,6 +1498,74 @@ typedef struct dpmf_candidate {
 /* Least noise first (federated: least worst ratio). */
 DPMF_API const dpmf_candidate *dpmf_design_candidate(const dpmf_design *design, int64_t i);
 
+/*
+ * A plan: how many steps, how large a batch? N units in K epochs of n steps make batches of B = K N / n. The noise sigma x loss of a
+ * mechanism, divided by K, is its noise per epoch of progress: for a fixed data set it is noise over signal at the end of the
+ * run, so that it compares runs of different n and K (docs/plan.md). A plan has a design for each point of a grid of batch sizes
+ * and epochs, with independent noise under Poisson sampling (DP-SGD) beside it, and recommends one.
+ *
+ * Batches: batch_low, twice that, ..., and batch_high. Epochs: epochs_low, twice that, ..., and epochs_high, those above 1
+ * rounded to whole numbers. n is K times N/B rounded, at least 1 for each epoch, or K N / B rounded where K < 1. Points with equal n
+ * and K are one. Where K < 1 a unit takes part at most once: in a fixed order one step at most, under sampling with probability
+ * K/n in each step; random allocation and balls-in-bins, which use every unit, are then not offered.
+ *
+ * The rule: for one number of epochs, start with the fewest steps and go on to more as long as the noise per epoch grows by at
+ * most a factor (1 + within) for each doubling, (1 + within)^log2(ratio) for other ratios. Of the points that this finds for the
+ * numbers of epochs, the one with the least noise per epoch is recommended, of equal ones that with fewer epochs.
+ *
+ * Each point's figures are those of dpmf_design_create for its n and K. Points run in parallel; run.progress is called from the
+ * calling thread.
+ */
+typedef struct dpmf_plan_options {
+    int64_t units;                  /* N, 1 to 2^40 */
+    double epochs_low, epochs_high; /* above 0; from 1 on whole; both 0: 1 to 8 */
+    int64_t batch_low, batch_high;  /* 1 to N; both 0: N/1000 to N/10, at least 1 */
+    const char *workload;           /* as dpmf_workload_parse takes it; NULL: prefix */
+    double within;                  /* of the rule, 0 to 10 */
+    dpmf_design_options
+        design; /* the question for each point, with epsilon and delta; epochs and units come from the plan;
+                                     * batch_cap, federated and measure are refused */
+} dpmf_plan_options;
+
+/* within 0.25 and any sampling; dpmf_design_options_defaults() for the rest. units must be set. */
+DPMF_API dpmf_plan_options dpmf_plan_options_defaults(void);
+
+typedef struct dpmf_plan dpmf_plan;
+
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_plan_create(const dpmf_plan_options *options, dpmf_plan **out);
+DPMF_API void dpmf_plan_free(dpmf_plan *plan);
+
+/* The answer. Pointers are borrowed: valid while the plan exists. */
+typedef struct dpmf_plan_info {
+    const dpmf_mechanism *mechanism; /* of the recommended point: the one that a design of it chooses */
+    dpmf_privacy privacy;            /* its guarantee */
+    const char *rule;                /* the rule in a sentence */
+    const char *why;                 /* the recommendation in sentences, and what independent noise would pay */
+    int64_t count;                   /* number of points */
+    int64_t recommended;             /* index of the recommended one */
+} dpmf_plan_info;
+
+DPMF_API dpmf_plan_info dpmf_plan_get(const dpmf_plan *plan);
+
+typedef struct dpmf_plan_row {
+    double epochs;
+    int64_t steps;
+    double batch;               /* epochs x units / steps: under sampling the expected size of a batch */
+    dpmf_candidate chosen;      /* what a design chooses; its `ratio` is set for the recommended point alone */
+    dpmf_candidate independent; /* independent noise under Poisson sampling */
+    double noise_per_epoch;     /* sigma x the requested loss / epochs */
+    double independent_noise_per_epoch;
+    double seconds_per_step;        /* of a row on one thread of the reference machine, by the cost model */
+    int best_of_epochs;             /* 1: the rule's point for this number of epochs */
+    int independent_best_of_epochs; /* 1: the point that the same rule takes for independent noise */
+} dpmf_plan_row;
+
+/* By epochs, then by steps: the largest batch first. */
+DPMF_API const dpmf_plan_row *dpmf_plan_point(const dpmf_plan *plan, int64_t i);
+
+/* The table and the sentences as `dpmf plan` prints them; returns their length, and writes at most `size` bytes with the final 0. */
+DPMF_API size_t dpmf_plan_text(const dpmf_plan *plan, char *out, size_t size);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * 11  Verify
  *

@@ -4,6 +4,7 @@
 
 #include "family.h"
 
+#define PLAN (1u << VERB_PLAN)
 #define DESIGN (1u << VERB_DESIGN)
 #define EVALUATE (1u << VERB_EVALUATE)
 #define OPTIMIZE (1u << VERB_OPTIMIZE)
@@ -36,16 +37,18 @@ const option_row options[OPTION_TOTAL] = {
                        .kind = KIND_COUNT,
                        .argument = "K",
                        .count_low = 1,
-                       .verbs = DESIGN | TRAIN | ACCOUNT,
+                       .verbs = PLAN | DESIGN | TRAIN | ACCOUNT,
+                       .ranged = PLAN,
                        .help = "passes over the data: how often each example takes part. account: each epoch has a "
-                               "fresh random choice, for allocation or independent balls-in-bins"},
+                               "fresh random choice, for allocation or independent balls-in-bins. plan: K or "
+                               "LOW..HIGH in doublings, where K below 1 is a part of an epoch; default is 1..8"},
     [OPTION_WORKLOAD] =
         {.name = "workload",
          .kind = KIND_TEXT,
          .argument = "WORKLOAD",
          .values = WORKLOADS,
          .preset = "prefix",
-         .verbs = DESIGN | EVALUATE | OPTIMIZE | TRAIN,
+         .verbs = PLAN | DESIGN | EVALUATE | OPTIMIZE | TRAIN,
          .help =
              "the output that must be accurate. Join parts by commas; mean (of all rows so far), window:W (the sum of "
              "the last W), decay-power:P and file:PATH.npy, any lower-triangular matrix, stand alone. cooldown: with m "
@@ -176,7 +179,7 @@ const option_row options[OPTION_TOTAL] = {
          .argument = "LOSS",
          .values = "rms|max",
          .preset = "rms",
-         .verbs = DESIGN | EVALUATE | OPTIMIZE,
+         .verbs = PLAN | DESIGN | EVALUATE | OPTIMIZE,
          .help = "the loss that is optimized and compared with its lower bound: over all steps, or of the worst step"},
     [OPTION_TOLERANCE] = {.name = "tolerance",
                           .kind = KIND_NUMBER,
@@ -184,7 +187,7 @@ const option_row options[OPTION_TOTAL] = {
                           .number_low = 1e-10,
                           .number_high = 1.0,
                           .preset = "1e-6",
-                          .verbs = DESIGN | OPTIMIZE | ACCOUNT,
+                          .verbs = PLAN | DESIGN | OPTIMIZE | ACCOUNT,
                           .help =
                               "design, optimize: stop when the relative distance of the two bounds of the optimum, "
                               "or the relative change of the loss, is this small. account: relative slack that a "
@@ -200,7 +203,7 @@ const option_row options[OPTION_TOTAL] = {
                         .argument = "E",
                         .number_low = 0.0,
                         .number_high = 1e6,
-                        .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN | AUDIT,
+                        .verbs = PLAN | DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN | AUDIT,
                         .help =
                             "the privacy parameter epsilon. evaluate, optimize: with --delta, finds the sigma for it "
                             "and stores it in the file that -o writes. audit: the claim; default is that of the file"},
@@ -209,7 +212,7 @@ const option_row options[OPTION_TOTAL] = {
                       .argument = "D",
                       .number_low = 1e-300,
                       .number_high = 1.0,
-                      .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN | AUDIT,
+                      .verbs = PLAN | DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | TRAIN | AUDIT,
                       .help = "the privacy parameter delta. audit: default is that of the file"},
     [OPTION_SIGMA] = {.name = "sigma",
                       .kind = KIND_NUMBER,
@@ -236,7 +239,7 @@ const option_row options[OPTION_TOTAL] = {
          .argument = "SAMPLING",
          .values_of = sampling_values,
          .preset = "none",
-         .verbs = DESIGN | ACCOUNT | CALIBRATE | TRAIN,
+         .verbs = PLAN | DESIGN | ACCOUNT | CALIBRATE | TRAIN,
          .help = "secret random choice of the batches: none; each example in each step with probability Q; "
                  "the same from one of BANDS fixed blocks in turn (Q over all steps, Q x BANDS in its "
                  "turn); each example in one of BINS bins for the whole run; with probability P and then "
@@ -291,7 +294,7 @@ const option_row options[OPTION_TOTAL] = {
                       .argument = "N",
                       .count_low = 1,
                       .count_high = 1000000000000,
-                      .verbs = ACCOUNT | DESIGN,
+                      .verbs = PLAN | ACCOUNT | DESIGN,
                       .help = "number of privacy units; for --batch-cap, and delta should be well below 1/N"},
     [OPTION_LARGEST] =
         {.name = "largest",
@@ -344,7 +347,7 @@ const option_row options[OPTION_TOTAL] = {
                      .kind = KIND_TEXT,
                      .argument = "NAME",
                      .values = "example|user",
-                     .verbs = REPORT | DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | COUNT | TRAIN,
+                     .verbs = PLAN | REPORT | DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | COUNT | TRAIN,
                      .help =
                          "what the guarantee protects one of: example, user, or another word. A mechanism file records "
                          "it, and another name for the same FILE is refused. design: required where one unit takes "
@@ -354,7 +357,7 @@ const option_row options[OPTION_TOTAL] = {
                           .argument = "KIND",
                           .values = "zero-out|add-remove|replace-one",
                           .preset = "zero-out",
-                          .verbs = DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | TRAIN,
+                          .verbs = PLAN | DESIGN | EVALUATE | OPTIMIZE | ACCOUNT | TRAIN,
                           .help = "which data sets are neighbours. replace-one doubles the sensitivity; under sampling "
                                   "it has its own pair of distributions"},
     [OPTION_SENSITIVITY] = {.name = "sensitivity",
@@ -383,14 +386,14 @@ const option_row options[OPTION_TOTAL] = {
                     .kind = KIND_COUNT,
                     .argument = "M",
                     .count_low = 1,
-                    .verbs = REPORT | DESIGN | NOISE,
+                    .verbs = PLAN | REPORT | DESIGN | NOISE,
                     .help = "numbers in a whole row: the parameters of the model. design, report: default is 1M"},
     [OPTION_MEMORY] = {.name = "memory",
                        .kind = KIND_BYTES,
                        .argument = "BYTES",
                        .count_low = 1,
                        .count_high = INT64_MAX,
-                       .verbs = DESIGN | REPORT,
+                       .verbs = PLAN | DESIGN | REPORT,
                        .help = "bytes that the noise stream may take (4GiB, 500M, 1GB, 2g, 1T). design: default is "
                                "no limit. report: default is that of the file's design"},
     [OPTION_MAX_OVERHEAD] = {.name = "max-overhead",
@@ -399,19 +402,27 @@ const option_row options[OPTION_TOTAL] = {
                              .number_low = 1.0,
                              .number_high = 1e6,
                              .preset = "4",
-                             .verbs = DESIGN | REPORT,
+                             .verbs = PLAN | DESIGN | REPORT,
                              .help = "noise may take this many times as long as independent noise. report: default is "
                                      "that of the file's design"},
     [OPTION_FAMILIES] = {.name = "families",
                          .kind = KIND_TEXT,
                          .argument = "NAMES",
-                         .verbs = DESIGN,
+                         .verbs = PLAN | DESIGN,
                          .help = "consider only these, joined by commas. Default: every one that applies"},
     [OPTION_MEASURE] = {.name = "measure",
                         .verbs = DESIGN,
                         .help =
                             "measure on this machine how long the noise takes, instead of computing it from the cost "
                             "model, whose answer is the same everywhere"},
+    [OPTION_WITHIN] = {.name = "within",
+                       .kind = KIND_NUMBER,
+                       .argument = "X",
+                       .number_low = 0.0,
+                       .number_high = 10.0,
+                       .preset = "0.25",
+                       .verbs = PLAN,
+                       .help = "the part of the noise that each doubling of the steps may cost"},
     [OPTION_ROWS] =
         {.name = "rows", .kind = KIND_TEXT, .argument = "A:B", .verbs = NOISE, .help = "rows A to B-1, counted from 0"},
     [OPTION_OFFSET] = {.name = "offset",
@@ -659,8 +670,10 @@ const option_row options[OPTION_TOTAL] = {
                       .kind = KIND_COUNT,
                       .argument = "M",
                       .count_low = 1,
-                      .verbs = TRAIN,
-                      .help = "examples (users) per batch; under sampling the expected number"},
+                      .verbs = PLAN | TRAIN,
+                      .ranged = PLAN,
+                      .help = "examples (users) per batch; under sampling the expected number. plan: M or LOW..HIGH "
+                              "in doublings; default is N/1000..N/10"},
     [OPTION_OPTIMIZER] = {.name = "optimizer",
                           .kind = KIND_CHOICE,
                           .argument = "NAME",
@@ -736,20 +749,20 @@ const option_row options[OPTION_TOTAL] = {
                         .argument = "T",
                         .count_low = 1,
                         .count_high = 1024,
-                        .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | BENCH |
-                                 TRAIN | PREDICT | AUDIT,
+                        .verbs = PLAN | DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE |
+                                 BENCH | TRAIN | PREDICT | AUDIT,
                         .help = "number of threads. Default: one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
-                     .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | QUERY |
-                              INSPECT | BENCH | TRAIN | PREDICT | AUDIT | REPORT,
+                     .verbs = PLAN | DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT |
+                              QUERY | INSPECT | BENCH | TRAIN | PREDICT | AUDIT | REPORT,
                      .help = "print one JSON object instead of a table. noise, count: needs --out. report: the object "
                              "that the page is drawn from"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
                     .kind = KIND_FILE,
                     .argument = "FILE",
-                    .verbs =
-                        DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN | PREDICT | AUDIT,
+                    .verbs = PLAN | DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN |
+                             PREDICT | AUDIT,
                     .help = "write there" /* options/verbs.c has the words of each verb */},
     [OPTION_THROUGH] = {.name = "through",
                         .kind = KIND_CHOICE,
@@ -770,7 +783,7 @@ const option_row options[OPTION_TOTAL] = {
                              "number of canaries; more canaries give a sharper bound. --through train: up to 20000"},
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
-                     .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | QUERY | NOISE |
-                              COUNT | INSPECT | BENCH | HELP | TRAIN | PREDICT | AUDIT,
+                     .verbs = PLAN | DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | QUERY |
+                              NOISE | COUNT | INSPECT | BENCH | HELP | TRAIN | PREDICT | AUDIT,
                      .help = "explain the verb and its options"},
 };

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 typedef enum verb_id {
+    VERB_PLAN,
     VERB_DESIGN,
     VERB_EVALUATE,
     VERB_OPTIMIZE,
@@ -78,6 +79,7 @@ typedef enum option_id {
     OPTION_MAX_OVERHEAD,
     OPTION_FAMILIES,
     OPTION_MEASURE,
+    OPTION_WITHIN,
     OPTION_ROWS,
     OPTION_OFFSET,
     OPTION_SHARD,
@@ -158,7 +160,8 @@ typedef struct option_row {
     int64_t count_low, count_high;          /* 0: the most steps that the library takes */
     const char *word;                       /* of a count or number: a word that stands for -1, NULL if none */
     double number_low, number_high;
-    unsigned verbs; /* bit 1 << verb_id for each verb that takes it */
+    unsigned verbs;  /* bit 1 << verb_id for each verb that takes it */
+    unsigned ranged; /* the same for verbs that take a range LOW..HIGH too, which they read themselves from the text */
     const char *help;
     const char *(*help_of)(void); /* makes it instead */
 } option_row;

@@ -137,7 +137,7 @@ static int refuse_range(const option_row *o, const char *text) {
 
 static int read_value(option_id id, const char *text, arguments *out) {
     const option_row *o = &options[id];
-    switch (o->kind) {
+    switch ((o->ranged >> out->verb & 1u) != 0 ? KIND_TEXT : o->kind) {
     case KIND_FLAG:
         break;
     case KIND_TEXT:

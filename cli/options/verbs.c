@@ -3,6 +3,21 @@
 #include "options/verbs.h"
 
 const verb_row verbs[VERB_TOTAL] = {
+    [VERB_PLAN] =
+        {
+            .name = "plan",
+            .usage = "plan --units N --epsilon E --delta D [--epochs K|LOW..HIGH] [--batch M|LOW..HIGH] [OPTION]...",
+            .summary = "find the batch size and the number of steps of a training run",
+            .description =
+                "Designs a mechanism for each point of a grid of batch sizes and epochs, with DP-SGD (independent "
+                "noise, Poisson sampling) beside it. Points are compared by noise per epoch of progress, sigma x loss "
+                "/ epochs: for one data set that is noise over signal at the end of the run. For each number of epochs "
+                "the rule goes from the fewest steps to more, as long as each doubling costs at most --within of the "
+                "noise; of the points that it finds, the one with the least noise is recommended. Every row has the "
+                "figures of design with its steps and epochs. The default of --sampling is any. -o saves the "
+                "recommended mechanism with its sigma, as design -o does.",
+            .run = cmd_plan,
+        },
     [VERB_DESIGN] =
         {
             .name = "design",
@@ -247,6 +262,12 @@ const verb_row verbs[VERB_TOTAL] = {
 /* ---- the options that most runs give ---- */
 
 const verb_tour tours[VERB_TOTAL] = {
+    [VERB_PLAN] = {.first = {{OPTION_UNITS, "--units 60000"},
+                             {OPTION_EPSILON, "--epsilon 3"},
+                             {OPTION_DELTA, "--delta 1e-6"},
+                             {OPTION_EPOCHS, "--epochs 2..8"},
+                             {OPTION_BATCH, "--batch 64..4096"}},
+                   .out = "save the recommended mechanism with its sigma"},
     [VERB_DESIGN] = {.first = {{OPTION_STEPS, "--steps 2000"},
                                {OPTION_EPOCHS, "--epochs 10"},
                                {OPTION_EPSILON, "--epsilon 8"},

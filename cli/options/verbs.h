@@ -5,6 +5,7 @@
 
 #include "options/options.h"
 
+int cmd_plan(const arguments *given);
 int cmd_design(const arguments *given);
 int cmd_evaluate(const arguments *given);
 int cmd_optimize(const arguments *given);

@@ -17,6 +17,7 @@ from .ledger import Ledger
 from .make import evaluate, load, optimize, save
 from .mechanism import Certificate, Check, LowerBound, Mechanism, Sensitivity, Verification
 from .noise import NO_STATE, NoiseStream
+from .plan import Plan, PlanPoint, plan
 from .privacy import Privacy, account, best_of, calibrate
 from .problem import Family, Participation, Strategy, Workload, families
 from .query import Answer, bands, deviation, query
@@ -27,8 +28,8 @@ __all__ = [
     "Counter", "Design", "Error", "Family", "FileError", "FormatError", "Ledger", "LowerBound", "Mechanism",
     "NO_STATE",
     "NoiseStream", "NumericalError", "OutOfMemoryError",
-    "Participation", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
+    "Participation", "Plan", "PlanPoint", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
     "Workload", "__version__", "account", "bands", "best_of", "calibrate", "create_key", "design", "deviation", "evaluate",
-    "families", "load", "optimize", "query", "save",
+    "families", "load", "optimize", "plan", "query", "save",
     "testing_key",
 ]

@@ -196,6 +196,10 @@ class dpmf_design(Structure):
     pass
 
 
+class dpmf_plan(Structure):
+    pass
+
+
 class dpmf_verification(Structure):
     pass
 
@@ -685,6 +689,45 @@ class dpmf_candidate(Structure):
     ]
 
 
+class dpmf_plan_options(Structure):
+    _fields_ = [
+        ("units", c_int64),
+        ("epochs_low", c_double),
+        ("epochs_high", c_double),
+        ("batch_low", c_int64),
+        ("batch_high", c_int64),
+        ("workload", c_char_p),
+        ("within", c_double),
+        ("design", dpmf_design_options),
+    ]
+
+
+class dpmf_plan_info(Structure):
+    _fields_ = [
+        ("mechanism", POINTER(dpmf_mechanism)),
+        ("privacy", dpmf_privacy),
+        ("rule", c_char_p),
+        ("why", c_char_p),
+        ("count", c_int64),
+        ("recommended", c_int64),
+    ]
+
+
+class dpmf_plan_row(Structure):
+    _fields_ = [
+        ("epochs", c_double),
+        ("steps", c_int64),
+        ("batch", c_double),
+        ("chosen", dpmf_candidate),
+        ("independent", dpmf_candidate),
+        ("noise_per_epoch", c_double),
+        ("independent_noise_per_epoch", c_double),
+        ("seconds_per_step", c_double),
+        ("best_of_epochs", c_int),
+        ("independent_best_of_epochs", c_int),
+    ]
+
+
 class dpmf_check(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -943,6 +986,12 @@ FUNCTIONS = {
     "dpmf_design_statement": (c_size_t, [POINTER(dpmf_design), c_char_p, c_size_t]),
     "dpmf_design_warning": (c_char_p, [POINTER(dpmf_design), c_int64]),
     "dpmf_design_candidate": (POINTER(dpmf_candidate), [POINTER(dpmf_design), c_int64]),
+    "dpmf_plan_options_defaults": (dpmf_plan_options, []),
+    "dpmf_plan_create": (dpmf_status, [POINTER(dpmf_plan_options), POINTER(POINTER(dpmf_plan))]),
+    "dpmf_plan_free": (None, [POINTER(dpmf_plan)]),
+    "dpmf_plan_get": (dpmf_plan_info, [POINTER(dpmf_plan)]),
+    "dpmf_plan_point": (POINTER(dpmf_plan_row), [POINTER(dpmf_plan), c_int64]),
+    "dpmf_plan_text": (c_size_t, [POINTER(dpmf_plan), c_char_p, c_size_t]),
     "dpmf_verify": (dpmf_status, [POINTER(dpmf_verify_source), POINTER(dpmf_run), POINTER(POINTER(dpmf_verification))]),
     "dpmf_verification_free": (None, [POINTER(dpmf_verification)]),
     "dpmf_verification_get": (dpmf_verification_info, [POINTER(dpmf_verification)]),

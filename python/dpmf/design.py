@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import math
 import os
 from dataclasses import dataclass, field
-from typing import Any, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from . import errors
 from ._library import abi, c, choice, encode_text, flag, handle, integer, run_options, select, size_in_bytes, struct_of, text
@@ -83,9 +84,70 @@ class Design:
         """The mechanism's guarantee in sentences."""
         return self.privacy.statement(unit)
 
+    def __str__(self) -> str:
+        """The table and the reason, as `dpmf design` prints them.
+
+        It is made from the rows and not by the library, because a report that comes from a file or from pickle has rows alone.
+        """
+        worst = self.candidates[self.chosen].worst_ratio > 0
+        head = "  %-29s %6s %8s %10s %10s %10s" % ("family", "bands", "buffers", "sigma", "RMS noise", "max noise")
+        head += " %10s %8s %8s %10s %s  %s" % (
+            "memory", "x i.i.d.", "normals", "x bound", "%12s" % "worst ratio" if worst else "", "eligible")
+        rows = [_line(row, i == self.chosen, worst) for i, row in enumerate(self.candidates) if not row.is_search_point]
+        marked = any(row.sampling != "none" and not row.is_search_point for row in self.candidates)
+        note = ["  * with privacy amplified by sampling"] if marked else []
+        words = ["", "Chosen:", *_wrapped(self.why)]
+        if self.warnings:
+            words += ["", "Before you train:", *_wrapped("\n".join(self.warnings))]
+        return "\n".join([head, *rows, *note, *words]) + "\n"
+
     def __getstate__(self) -> Any:
         """For pickle: without the guarantee, which the mechanism has."""
         return {**self.__dict__, "from_file": True, "_mechanism": None, "_privacy": None}
+
+
+def _safe(value: float, digits: int, side: int = 1) -> str:
+    """`digits` digits, as %g prints them, not below the value, or with side -1 not above it."""
+    shown = "%.*g" % (digits, value)
+    if value == 0 or (float(shown) - value) * side >= 0:
+        return shown
+    return "%.*g" % (digits, float(shown) + side * 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1))
+
+
+def _bytes(count: int) -> str:
+    shown, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while shown >= 1024 and len(units) > 1:
+        shown, units = shown / 1024, units[1:]
+    return "%s %s" % (_safe(shown, 4), units[0])
+
+
+def _line(row: Candidate, chosen: bool, worst: bool) -> str:
+    name = row.family + (", normalized" if row.normalized else "") + (" *" if row.sampling != "none" else "")
+    return "%s %-29s %6s %8d %10s %10s %10s %10s %8.2f %8.3g %10s %s  %s" % (
+        ">" if chosen else " ",
+        name,
+        row.bands or "-",
+        row.buffers,
+        _safe(row.sigma, 5),
+        _safe(row.noise_rms, 5),
+        _safe(row.noise_max, 5),
+        _bytes(row.memory_bytes),
+        row.overhead,
+        row.normals_per_number,
+        _safe(row.ratio, 7 if row.ratio < 1.01 else 5) if row.ratio > 0 else "-",
+        "%12s" % _safe(row.worst_ratio, 7) if worst else "",
+        "yes" if row.eligible else "no",
+    )
+
+
+def _wrapped(sentences: str) -> List[str]:
+    """In lines of at most 110 characters after two spaces."""
+    import textwrap  # used by few programs
+
+    found: List[str] = []
+    for sentence in sentences.splitlines():
+        found += textwrap.wrap(sentence, 110, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
+    return found
 
 
 class Report(Object):
@@ -174,6 +236,17 @@ def _candidate(row: Any) -> Candidate:
     return Candidate(**values)
 
 
+def joined_names(families: Union[str, Sequence[str], None]) -> Optional[str]:
+    """The families to compare as the library takes them; None: every one that applies."""
+    try:
+        names = families if families is None or isinstance(families, str) else ",".join(families)
+    except TypeError:
+        raise errors.ArgumentTypeError("families: names are accepted, one string or a sequence of them") from None
+    if families is not None and not names:
+        raise errors.ArgumentError("families: there are none; None compares every family that applies")
+    return names
+
+
 def design(
     steps: int,
     epochs: int,
@@ -220,12 +293,7 @@ def design(
     made = workload if isinstance(workload, Workload) else Workload(workload, integer(steps, "steps"))
     if integer(steps, "steps") != made.steps:
         raise errors.ArgumentError("steps = %d, and the workload has %d" % (steps, made.steps))
-    try:
-        names = families if families is None or isinstance(families, str) else ",".join(families)
-    except TypeError:
-        raise errors.ArgumentTypeError("families: names are accepted, one string or a sequence of them") from None
-    if families is not None and not names:
-        raise errors.ArgumentError("families: there are none; None compares every family that applies")
+    names = joined_names(families)
     precision = {"float32": abi.dpmf_precision.DPMF_FLOAT32, "float64": abi.dpmf_precision.DPMF_FLOAT64}
     if not isinstance(dtype, str) or dtype not in precision:
         raise errors.ArgumentError("dtype = %s, accepted: float32, float64" % dtype)

@@ -104,6 +104,14 @@ dpmf_account_options design_account(const dpmf_design *d, const dpmf_sampling *s
 static const double TOUCHED = 0.06; /* median of the measurements: 0.032 ns, where a normal number takes 0.533 ns */
 static const double HOPELESS = 3;   /* times the limit: not measured */
 
+/* Of a number of a row of independent noise on the reference machine (docs/design.md), in single and in double precision. */
+static const double SECONDS_SINGLE = 0.533e-9, SECONDS_DOUBLE = 1.4e-9;
+
+double design_seconds(const dpmf_design *d, double overhead) {
+    const double one = d->options.precision == DPMF_FLOAT64 ? SECONDS_DOUBLE : SECONDS_SINGLE;
+    return overhead * one * (double)d->options.dim;
+}
+
 double design_model(noise_work work) {
     return work.normals + TOUCHED * work.touched;
 }
@@ -432,7 +440,7 @@ static dpmf_status add_separated(dpmf_design *d, const char *family) {
     const candidate *best = best_of(d, family, -INFINITY);
     int added = 0;
     if (best == NULL || best->info.bands < 1) return DPMF_OK;
-    const double rate = (double)d->options.epochs / (double)d->problem.steps, waits = (double)best->info.bands - 1;
+    const double rate = d->probability, waits = (double)best->info.bands - 1;
     if (!(waits * rate < 0.99)) return DPMF_OK;
     const dpmf_sampling sampling = {.kind = DPMF_SAMPLING_MIN_SEPARATION,
                                     .probability = fmin(rate / (1 - waits * rate), 1),
@@ -445,7 +453,9 @@ static dpmf_status add_separated(dpmf_design *d, const char *family) {
 dpmf_status design_samplings(dpmf_design *d) {
     const int64_t epochs = d->options.epochs, bins = (d->problem.steps - 1) / epochs + 1;
     const dpmf_sampling once = {.kind = DPMF_SAMPLING_ALLOCATION, .count = bins, .picks = 1};
-    const int allocates = wanted(d, DPMF_SAMPLING_ALLOCATION), has_bins = wanted(d, DPMF_SAMPLING_BALLS_IN_BINS);
+    /* Of a part of an epoch not every unit takes part, and these accounts are for all of them. */
+    const int allocates = wanted(d, DPMF_SAMPLING_ALLOCATION) && !d->part_of_epoch;
+    const int has_bins = wanted(d, DPMF_SAMPLING_BALLS_IN_BINS) && !d->part_of_epoch;
     const int capped = d->options.batch_cap != 0;
     if (capped && allocates && has_bins) /* their batches are of nearly one size anyway */
         design_note_skipped(d, "allocation and balls-in-bins were left out: neither has an account with a cap.");
@@ -454,8 +464,10 @@ dpmf_status design_samplings(dpmf_design *d) {
         const char *name = f->shown.name;
         int added = 0;
         if ((samplings & 1u << DPMF_SAMPLING_ALLOCATION) != 0 && allocates && !capped &&
-            bins * epochs == d->problem.steps && design_is_allowed(d, name))
-            TRY(add_under(d, name, &once, &added));
+            bins * epochs == d->problem.steps && design_is_allowed(d, name)) {
+            const candidate *independent = best_of(d, name, -INFINITY);
+            if (independent == NULL || !design_allocation_loses(d, independent)) TRY(add_under(d, name, &once, &added));
+        }
         if ((samplings & 1u << DPMF_SAMPLING_BALLS_IN_BINS) != 0 && has_bins && !capped) TRY(add_bins(d, name, bins));
         if ((samplings & 1u << DPMF_SAMPLING_MIN_SEPARATION) != 0 &&
             d->options.sampling == DPMF_SAMPLING_MIN_SEPARATION)

@@ -14,6 +14,7 @@
 #include "mechanism/mechanism.h"
 #include "workload/workload.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -135,7 +136,8 @@ static dpmf_status make_plain(const dpmf_workload *a, dpmf_workload **out) {
     return dpmf_workload_create(a->steps, &o, out);
 }
 
-static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_options *o, dpmf_design *d) {
+static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_options *o, const design_manner *manner,
+                               dpmf_design *d) {
     const dpmf_sampling none = {0};
     dpmf_participation *participation = NULL;
     base_pool *pool = NULL;
@@ -145,7 +147,9 @@ static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_
     if (o->tolerance == 0) d->options.tolerance = 1e-6;
     if (o->any_sampling)
         d->options.sampling = DPMF_SAMPLING_BLOCK_CYCLIC; /* its searches; the rest: design_samplings */
-    d->probability = (double)o->epochs / (double)workload->steps;
+    d->part_of_epoch = manner->part > 0;
+    d->choice_only = manner->choice_only;
+    d->probability = (d->part_of_epoch ? manner->part : (double)o->epochs) / (double)workload->steps;
     const int64_t steps = workload->steps;
     dpmf_participation_kind kind = o->federated ? DPMF_PARTICIPATION_MIN_SEPARATION : DPMF_PARTICIPATION_CYCLIC;
     const int64_t apart = o->federated ? o->separation_low : (steps - 1) / o->epochs + 1;
@@ -222,24 +226,51 @@ static dpmf_status make_mechanism(dpmf_design *d) {
     return mechanism_make(&p, c->strategy, &o, &d->mechanism);
 }
 
-dpmf_status dpmf_design_create(const dpmf_workload *workload, const dpmf_design_options *options, dpmf_design **out) {
-    const dpmf_design_options o = options == NULL ? dpmf_design_options_defaults() : *options;
+dpmf_status design_find(const dpmf_workload *workload, const dpmf_design_options *options, const design_manner *manner,
+                        dpmf_design **out) {
     dpmf_design *d = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(check_question(workload, &o));
+    assert(manner->part >= 0 && manner->part < 1 && (manner->part == 0 || options->epochs == 1));
+    TRY(check_question(workload, options));
     TRY(base_alloc(1, sizeof *d, "a design", (void **)&d));
-    TRY_DONE(open_design(workload, &o, d));
+    TRY_DONE(open_design(workload, options, manner, d));
     TRY_DONE(find_candidates(d));
-    TRY_DONE(design_find_bound(d));
+    TRY_DONE(design_choose(d, &d->chosen));
+    *out = d;
+    d = NULL;
+done:
+    dpmf_design_free(d);
+    return status;
+}
+
+dpmf_status design_finish(dpmf_design *d) {
+    TRY(design_find_bound(d));
     const double bound = design_bound_noise(d);
     for (int64_t i = 0; i < d->count && bound > 0; i++)
         d->candidates[i].info.ratio =
             (d->problem.loss == DPMF_LOSS_MAX ? d->candidates[i].info.noise_max : d->candidates[i].info.noise_rms) /
             bound;
-    TRY_DONE(design_choose(d, &d->chosen));
-    TRY_DONE(make_mechanism(d));
-    design_explain(d);
+    TRY(make_mechanism(d));
     d->options.families = d->options.unit = NULL; /* the caller's, and of no more use */
+    return DPMF_OK;
+}
+
+void design_keep_chosen(dpmf_design *d) {
+    for (int64_t i = 0; i < d->count; i++)
+        if (i != d->chosen) dpmf_strategy_free(d->candidates[i].strategy);
+    d->candidates[0] = d->candidates[d->chosen];
+    d->count = 1;
+    d->chosen = 0;
+}
+
+dpmf_status dpmf_design_create(const dpmf_workload *workload, const dpmf_design_options *options, dpmf_design **out) {
+    const dpmf_design_options o = options == NULL ? dpmf_design_options_defaults() : *options;
+    const design_manner whole = {0};
+    dpmf_design *d = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(design_find(workload, &o, &whole, &d));
+    TRY_DONE(design_finish(d));
+    design_explain(d);
     *out = d;
     d = NULL;
 done:

@@ -44,12 +44,14 @@ typedef struct search_request {
 struct dpmf_design {
     problem_facts problem;       /* held; federated: min-sep at separation_low */
     dpmf_design_options options; /* with the presets filled in: dim, max_overhead, tolerance */
-    double probability;          /* q: epochs/steps */
-    dpmf_privacy unsampled;      /* the calibration that all candidates without sampling share: sigma, exact */
-    dpmf_lower_bound proven;     /* without sampling, with adjacency: the problem's bound, or an optimizer's that is
+    double probability;          /* q: epochs/steps; less if a part of an epoch is planned */
+    int part_of_epoch;           /* 1: a unit takes part at most once, with a probability below 1 */
+    int choice_only; /* 1: candidates that cannot be chosen may be missing, and sentences about others are not made */
+    dpmf_privacy unsampled;  /* the calibration that all candidates without sampling share: sigma, exact */
+    dpmf_lower_bound proven; /* without sampling, with adjacency: the problem's bound, or an optimizer's that is
                                   * stronger or came first; scope NULL: none is known */
-    dpmf_workload *plain;        /* the workload without its schedule: for families that are not optimized for one */
-    int threads;                 /* of a noise stream, on which its memory depends */
+    dpmf_workload *plain;    /* the workload without its schedule: for families that are not optimized for one */
+    int threads;             /* of a noise stream, on which its memory depends */
     int64_t count, capacity;
     candidate *candidates;
     char skipped_for_time[DESIGN_SKIPPED];        /* searches that were cut short or left out, in sentences */
@@ -64,6 +66,33 @@ struct dpmf_design {
     int64_t warnings;
     char warning[DESIGN_WARNINGS][DESIGN_WARNING];
 };
+
+/* How a plan asks for a point; zeros: as dpmf_design_create does. */
+typedef struct design_manner {
+    double part; /* of an epoch, above 0 and below 1: then options.epochs is 1; 0: whole epochs */
+    int choice_only;
+} design_manner;
+
+/*
+ * dpmf_design_create in two halves: design_find chooses, and design_finish makes the mechanism of the choice. The families and
+ * the unit of the options are borrowed until then.
+ */
+DPMF_MUST_CHECK dpmf_status design_find(const dpmf_workload *workload, const dpmf_design_options *options,
+                                        const design_manner *manner, dpmf_design **out);
+DPMF_MUST_CHECK dpmf_status design_finish(dpmf_design *d);
+
+/* Frees all candidates except the chosen one, which becomes number 0. */
+void design_keep_chosen(dpmf_design *d);
+
+/* The seconds that a row takes by the model on one thread of the reference machine, from its overhead. */
+double design_seconds(const dpmf_design *d, double overhead);
+
+/*
+ * design/exclude.c. Is delta of independent noise under random allocation (one step of each epoch) certainly above this one? And,
+ * where only the choice matters: is it certain that it is not chosen? `independent` is its candidate without sampling.
+ */
+int design_allocation_exceeds(int64_t steps, int64_t epochs, double sigma, double epsilon, double delta);
+int design_allocation_loses(const dpmf_design *d, const candidate *independent);
 
 /* Is this family (a name of --family) named, or not excluded? A named family may take longer. */
 int design_is_named(const dpmf_design *d, const char *family);

@@ -31,7 +31,34 @@ static void test_a_design_without_times_is_the_same_for_any_threads(void **state
     dpmf_design_free(one);
 }
 
+/* The points run side by side. */
+static void test_a_plan_is_the_same_for_any_threads(void **state) {
+    (void)state;
+    dpmf_plan_options o = dpmf_plan_options_defaults();
+    dpmf_plan *one = NULL, *three = NULL;
+    o.units = 120;
+    o.epochs_low = 1;
+    o.epochs_high = 2;
+    o.batch_low = 5;
+    o.batch_high = 20;
+    o.design.families = "identity,blt";
+    o.design.run.threads = 1;
+    check_ok(dpmf_plan_create(&o, &one));
+    o.design.run.threads = 3;
+    check_ok(dpmf_plan_create(&o, &three));
+    assert_int_equal(dpmf_plan_get(one).count, dpmf_plan_get(three).count);
+    for (int64_t i = 0; i < dpmf_plan_get(one).count; i++) {
+        const dpmf_plan_row *a = dpmf_plan_point(one, i), *b = dpmf_plan_point(three, i);
+        assert_true(a->noise_per_epoch == b->noise_per_epoch);
+        assert_true(a->independent_noise_per_epoch == b->independent_noise_per_epoch);
+    }
+    assert_string_equal(dpmf_plan_get(one).why, dpmf_plan_get(three).why);
+    dpmf_plan_free(three);
+    dpmf_plan_free(one);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_design_without_times_is_the_same_for_any_threads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_design_without_times_is_the_same_for_any_threads),
+                                       cmocka_unit_test(test_a_plan_is_the_same_for_any_threads)};
     return cmocka_run_group_tests_name("design on several threads", tests, NULL, NULL);
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plan: what its files share. design/plan.c finds the points and the recommendation, design/plan_text.c writes them. */
+#ifndef DPMF_DESIGN_PLAN_H
+#define DPMF_DESIGN_PLAN_H
+
+#include "design/design.h"
+
+enum { PLAN_RULE = 400, PLAN_WHY = 3000 };
+
+struct dpmf_plan {
+    dpmf_plan_options options; /* with the presets filled in */
+    int64_t count, recommended;
+    dpmf_plan_row *rows; /* owned */
+    dpmf_design *
+        *designs; /* owned; with the chosen candidate alone; after the plan is made, only the recommended one is left */
+    char rule[PLAN_RULE], why[PLAN_WHY];
+};
+
+/*
+ * The rule: marks the best point of each number of epochs, for the chosen mechanisms and for independent noise, and returns the
+ * recommended one. Rows are in order of epochs and then of steps. A function of epochs, steps and noise per epoch alone.
+ */
+int64_t plan_recommend(dpmf_plan_row *rows, int64_t count, double within);
+
+/* design/plan_text.c: fills in the rule and the sentences. */
+void plan_text_explain(dpmf_plan *p);
+
+#endif
