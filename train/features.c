@@ -46,6 +46,18 @@ static void take_example(extraction *e, int64_t i, const uint16_t *halves) {
     e->rows->input[i] = train_round_inputs(e->name.features, x);
 }
 
+/* Another part of the sentence. */
+static void add_note(dpmf_scattering_result *result, const char *text) {
+    const size_t length = strlen(result->note);
+    snprintf(result->note + length, sizeof result->note - length, "%s%s", length > 0 ? "; " : "", text);
+}
+
+static void note_failure(dpmf_scattering_result *result) {
+    add_note(result, "the features are not kept: ");
+    const size_t length = strlen(result->note);
+    snprintf(result->note + length, sizeof result->note - length, "%s", dpmf_last_error());
+}
+
 /* ---- computing ---- */
 
 /* The images of one set of lanes. */
@@ -69,14 +81,14 @@ static dpmf_status scatter_lanes(void *context, int64_t item, int worker) {
 }
 
 /* All features; while `writer` is there they are written too. A writer that fails is closed, and its message is kept. */
-static dpmf_status compute(extraction *e, train_features_writer **writer, char *note, size_t room) {
+static dpmf_status compute(extraction *e, train_features_writer **writer, dpmf_scattering_result *result) {
     const int64_t lanes = e->set->lanes;
     for (e->from = 0; e->from < e->name.count; e->from += SLAB) {
         const int64_t left = e->name.count - e->from, count = left < SLAB ? left : SLAB;
         TRY(base_progress(e->run, "scattering", (double)e->from / (double)e->name.count));
         TRY(base_pool_run(e->pool, (count + lanes - 1) / lanes, scatter_lanes, e));
         if (*writer != NULL && train_features_write(*writer, count, e->halves) != DPMF_OK) {
-            snprintf(note, room, "the features are not kept: %s", dpmf_last_error());
+            note_failure(result);
             train_features_close(*writer);
             *writer = NULL;
         }
@@ -131,7 +143,7 @@ static dpmf_status try_files(extraction *e, const dpmf_scattering_options *o, dp
             return DPMF_OK;
         }
         if (status != DPMF_ERROR_FORMAT && status != DPMF_ERROR_IO) return status;
-        snprintf(result->note, sizeof result->note, "the features file '%s' is not used: %s; they are computed again",
+        snprintf(result->note, sizeof result->note, "the features file '%s' is not used: %s",
                  base_show_path(path, shown), dpmf_last_error());
     }
     return DPMF_ERROR_IO;
@@ -145,20 +157,20 @@ static train_features_writer *open_writer(const extraction *e, const dpmf_scatte
         if (train_features_path(o->cache[i], &e->name, path) == DPMF_OK &&
             train_features_begin(path, &e->name, &writer) == DPMF_OK)
             return writer;
-    if (o->cache[0] != NULL)
-        snprintf(result->note, sizeof result->note, "the features are not kept: %s", dpmf_last_error());
+    if (o->cache[0] != NULL) note_failure(result);
     return NULL;
 }
 
 static dpmf_status compute_and_keep(extraction *e, const dpmf_scattering_options *o, dpmf_scattering_result *result) {
+    if (result->note[0] != '\0') add_note(result, "they are computed again");
     train_features_writer *writer = open_writer(e, o, result);
-    dpmf_status status = compute(e, &writer, result->note, sizeof result->note);
+    dpmf_status status = compute(e, &writer, result);
     result->cache = o->cache[0] == NULL ? DPMF_CACHE_UNUSED : DPMF_CACHE_FAILED;
     if (status == DPMF_OK && writer != NULL) {
         if (train_features_commit(writer) == DPMF_OK)
             result->cache = DPMF_CACHE_WRITTEN;
         else
-            snprintf(result->note, sizeof result->note, "the features are not kept: %s", dpmf_last_error());
+            note_failure(result);
     }
     train_features_close(writer);
     return status;

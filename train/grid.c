@@ -71,9 +71,12 @@ train_input train_round_inputs(int64_t count, float *x) {
     frexp(norm, &exponent); /* norm < 2^exponent */
     train_input made = {0, ldexp(1, exponent - INPUT_BITS)};
     const double per_step = 1 / made.step;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; exponent < FLT_MAX_EXP && i < count; i++)
+        x[i] = (float)(train_whole((double)x[i] * per_step) * made.step);
+    for (int64_t i = 0; exponent >= FLT_MAX_EXP && i < count;
+         i++) { /* rounded up, it might leave the range of floats */
         double b = train_whole((double)x[i] * per_step);
-        if (exponent >= FLT_MAX_EXP && fabs(b * made.step) > (double)FLT_MAX) b += b > 0 ? -1 : 1;
+        if (fabs(b * made.step) > (double)FLT_MAX) b += b > 0 ? -1 : 1;
         x[i] = (float)(b * made.step);
     }
     made.square = train_square_of(count, x) * (per_step * per_step); /* whole numbers: exact */

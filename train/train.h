@@ -118,6 +118,9 @@ DPMF_MUST_CHECK dpmf_status train_dataset_digest(dpmf_dataset *dataset);
 DPMF_MUST_CHECK dpmf_status train_idx_decode(const uint8_t *bytes, size_t size, const char *name, int dimensions,
                                              int64_t shape[3], uint8_t **payload);
 
+/* One file of CIFAR-10, plain or gzip. */
+DPMF_MUST_CHECK dpmf_status train_cifar_decode(const uint8_t *bytes, size_t size, const char *name, dpmf_dataset **out);
+
 DPMF_MUST_CHECK dpmf_status train_csv_decode(const char *text, size_t size, const char *name, const char *label,
                                              const char *unit, dpmf_dataset **out);
 

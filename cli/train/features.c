@@ -10,12 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 4096 };
+enum { PATH_ROOM = 4096, FILE_NAME = 64 }; /* and room for the name of a file */
 
 /* The directories that may keep the features, in the order in which they are tried. */
 typedef struct cache_places {
     char beside[PATH_ROOM], home[PATH_ROOM];
-    int count;
 } cache_places;
 
 /* The directory and those above it, as far as they are missing; what cannot be made is found out when it is written. */
@@ -38,7 +37,6 @@ static void find_home(char out[PATH_ROOM]) {
     else if (home != NULL && home[0] == '/')
         length = snprintf(out, PATH_ROOM, "%s/.cache/dpmf", home);
     if (length >= PATH_ROOM) out[0] = '\0';
-    if (out[0] != '\0') make_directories(out);
 }
 
 /* The directory of the data. */
@@ -70,6 +68,9 @@ static int find_places(const arguments *given, const char *out[2], cache_places 
     }
     find_beside(given, room->beside);
     find_home(room->home);
+    /* Nothing is made in the user's home as long as it is not needed. */
+    const bool fits = room->beside[0] != '\0' && strlen(room->beside) + FILE_NAME < PATH_ROOM;
+    if (room->home[0] != '\0' && (!fits || access(room->beside, W_OK) != 0)) make_directories(room->home);
     if (room->beside[0] != '\0') out[count++] = room->beside;
     if (room->home[0] != '\0') out[count++] = room->home;
     return 0;

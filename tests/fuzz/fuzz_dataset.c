@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The readers of data sets on any bytes: the first chooses the reader (i: IDX images, l: IDX labels, c: CSV), the rest
+ * The readers of data sets on any bytes: the first chooses the reader (i: IDX images, l: IDX labels, b: CIFAR-10, c: CSV), the rest
  * is the file. Accepted data must be complete and within bounds, and no memory may be left in use.
  */
 #include "fuzz.h"
@@ -30,6 +30,23 @@ static dpmf_status read_idx(const uint8_t *data, size_t size, int dimensions) {
     return status;
 }
 
+static dpmf_status read_cifar(const uint8_t *data, size_t size) {
+    dpmf_dataset *made = NULL;
+    dpmf_status status = train_cifar_decode(data, size, "fuzz", &made);
+    if (status != DPMF_OK) {
+        REQUIRE(made == NULL);
+        return status;
+    }
+    REQUIRE(made->count > 0 && made->features == 3072 && made->classes == 10);
+    for (int64_t i = 0; i < made->count; i++) {
+        REQUIRE(made->label[i] >= 0 && made->label[i] < made->classes);
+        for (int64_t j = 0; j < made->features; j++)
+            REQUIRE(made->x[i * made->features + j] >= 0 && made->x[i * made->features + j] <= 1);
+    }
+    dpmf_dataset_free(made);
+    return status;
+}
+
 static dpmf_status read_csv(const uint8_t *data, size_t size) {
     dpmf_dataset *made = NULL;
     const char *unit = size > 0 && data[size - 1] % 2 == 0 ? "u" : NULL;
@@ -54,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint64_t before = dpmf_memory_in_use();
     if (size == 0) return 0;
     dpmf_status status = data[0] == 'c'   ? read_csv(data + 1, size - 1)
+                         : data[0] == 'b' ? read_cifar(data + 1, size - 1)
                          : data[0] == 'l' ? read_idx(data + 1, size - 1, 1)
                                           : read_idx(data + 1, size - 1, 3);
     if (status != DPMF_OK) {

@@ -65,7 +65,7 @@ static void make_arrays(void) {
     save_bytes("tight", 1, "{'shape':(2,),'fortran_order':True,\"descr\":'<f8'}\n", value, sizeof value);
 }
 
-/* ---- data sets: a letter for the reader (i: images, l: labels, c: CSV), then the file ---- */
+/* ---- data sets: a letter for the reader (i: images, l: labels, b: CIFAR-10, c: CSV), then the file ---- */
 
 static void save_data(const char *name, char letter, const void *data, size_t size) {
     FILE *file = fopen(place("dataset", name, "data"), "wb");
@@ -124,10 +124,57 @@ static void make_data(void) {
                                            0x00,
                                            0x00,
                                            0x00};
+    static const unsigned char records[2 * 3073] = {7, 1, 2, 250, [3073] = 9, 255};
+    static const unsigned char packed_records[] = {/* two of class 3, black, in gzip */ 0x1f,
+                                                   0x8b,
+                                                   0x08,
+                                                   0x00,
+                                                   0x00,
+                                                   0x00,
+                                                   0x00,
+                                                   0x00,
+                                                   0x02,
+                                                   0x03,
+                                                   0xed,
+                                                   0xd0,
+                                                   0x01,
+                                                   0x09,
+                                                   0x00,
+                                                   0x00,
+                                                   0x00,
+                                                   0x02,
+                                                   0xa0,
+                                                   0xa0,
+                                                   0xff,
+                                                   0x9f,
+                                                   0x1b,
+                                                   0x92,
+                                                   0x4e,
+                                                   0xb0,
+                                                   0x01,
+                                                   0x00,
+                                                   0x00,
+                                                   0x6e,
+                                                   0x54,
+                                                   0x01,
+                                                   0x00,
+                                                   0x00,
+                                                   0xfc,
+                                                   0x18,
+                                                   0xb7,
+                                                   0x56,
+                                                   0x1b,
+                                                   0xb1,
+                                                   0x02,
+                                                   0x18,
+                                                   0x00,
+                                                   0x00};
     static const char table[] = "a,label,u,b\r\n1,0,eve,-2.5\r\n3e-1,2,bob,4\n0,1,eve,.5\n7,0,al,8";
     save_data("images", 'i', images, sizeof images);
     save_data("labels", 'l', labels, sizeof labels);
     save_data("packed", 'i', packed, sizeof packed);
+    save_data("records", 'b', records, sizeof records);
+    save_data("packed_records", 'b', packed_records, sizeof packed_records);
     save_data("table", 'c', table, sizeof table - 1);
 }
 

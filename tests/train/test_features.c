@@ -242,6 +242,17 @@ static void test_the_second_directory_serves_where_the_first_cannot(void **unuse
         dpmf_dataset_free(data);
     }
     assert_non_null(strstr(result.note, "not kept"));
+    /* A changed file in the first directory is passed over for a whole one in the second. */
+    dpmf_dataset_free(scattered(directory, NULL, 1, &result));
+    assert_int_equal(result.cache, DPMF_CACHE_WRITTEN);
+    glob_t found = files_in(directory);
+    flip_byte(found.gl_pathv[0], 200);
+    globfree(&found);
+    dpmf_dataset *data = scattered(directory, second, 1, &result);
+    assert_int_equal(result.cache, DPMF_CACHE_READ);
+    assert_true(strstr(result.note, "is not used") != NULL && strstr(result.note, "computed again") == NULL);
+    check_equal(plain, data);
+    dpmf_dataset_free(data);
     remove_files();
     dpmf_dataset_free(plain);
 }
