@@ -153,9 +153,9 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_plan *
     json_bool(t, "delta_below_one_unit", !delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]));
     json_open(t, "points", '[');
     for (int64_t i = 0; i < found.count; i++)
-        json_point(t, NULL, dpmf_plan_point(plan, i));
+        json_point(t, NULL, &found.rows[i]);
     json_close(t, ']');
-    json_point(t, "recommended", dpmf_plan_point(plan, found.recommended));
+    json_point(t, "recommended", &found.rows[found.recommended]);
     json_text(t, "rule", found.rule);
     json_text(t, "why", found.why);
     json_text(t, "statement", statement);
@@ -168,21 +168,16 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_plan *
 static int print_plan(const arguments *given, const dpmf_plan *plan) {
     const dpmf_plan_info found = dpmf_plan_get(plan);
     const dpmf_account_options accounted = dpmf_mechanism_account_options(found.mechanism);
-    const size_t size = dpmf_plan_text(plan, NULL, 0) + 1;
     text_buffer t = {0};
     char statement[STATEMENT_MAX]; /* for a clip norm of 1, whose factor cancels */
-    char *table = allocate((int64_t)size, 1);
-    if (table == NULL) return fail_memory();
     dpmf_privacy_statement(&found.privacy, &accounted, statement, sizeof statement);
-    dpmf_plan_text(plan, table, size);
     if (option_given(given, OPTION_JSON)) {
         print_json(&t, given, plan, statement);
     } else {
         if (delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]))
             text_add(&t, "warning: %s\n\n", DELTA_TOO_LARGE);
-        add_words(&t, terminal_alphabet(), "%s", table);
+        add_words(&t, terminal_alphabet(), "%s", found.text);
     }
-    free(table);
     return text_finish(&t);
 }
 

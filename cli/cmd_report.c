@@ -140,6 +140,8 @@ int cmd_report(const arguments *given) {
     const bool out = option_given(given, OPTION_OUT), json = option_given(given, OPTION_JSON);
     if (!out && !json)
         return fail(EXIT_USAGE, "--out is required: -o PAGE.html, the page to write, or --json for its figures");
+    if (option_given(given, OPTION_UNITS) && option_given(given, OPTION_MECHANISM))
+        return fail(EXIT_USAGE, "--units is for the page of a mechanism, and --mechanism for that of a stream");
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until page_write */
     int code = option_given(given, OPTION_MECHANISM) ? report_stream(given, &p) : report_mechanism(given, &p);
     if (code == 0 && out) code = page_write(&p, option_is(given, OPTION_OUT, "-") ? NULL : given->text[OPTION_OUT]);

@@ -1535,18 +1535,6 @@ typedef struct dpmf_plan dpmf_plan;
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_plan_create(const dpmf_plan_options *options, dpmf_plan **out);
 DPMF_API void dpmf_plan_free(dpmf_plan *plan);
 
-/* The answer. Pointers are borrowed: valid while the plan exists. */
-typedef struct dpmf_plan_info {
-    const dpmf_mechanism *mechanism; /* of the recommended point: the one that a design of it chooses */
-    dpmf_privacy privacy;            /* its guarantee */
-    const char *rule;                /* the rule in a sentence */
-    const char *why;                 /* the recommendation in sentences, and what independent noise would pay */
-    int64_t count;                   /* number of points */
-    int64_t recommended;             /* index of the recommended one */
-} dpmf_plan_info;
-
-DPMF_API dpmf_plan_info dpmf_plan_get(const dpmf_plan *plan);
-
 typedef struct dpmf_plan_row {
     double epochs;
     int64_t steps;
@@ -1560,11 +1548,19 @@ typedef struct dpmf_plan_row {
     int independent_best_of_epochs; /* 1: the point that the same rule takes for independent noise */
 } dpmf_plan_row;
 
-/* By epochs, then by steps: the largest batch first. */
-DPMF_API const dpmf_plan_row *dpmf_plan_point(const dpmf_plan *plan, int64_t i);
+/* The answer. Pointers are borrowed: valid while the plan exists. */
+typedef struct dpmf_plan_info {
+    const dpmf_plan_row *rows;       /* by epochs, then by steps: the largest batch first */
+    int64_t count;                   /* number of rows */
+    int64_t recommended;             /* index of the recommended one */
+    const dpmf_mechanism *mechanism; /* of the recommended point: the one that a design of it chooses */
+    dpmf_privacy privacy;            /* its guarantee */
+    const char *rule;                /* the rule in a sentence */
+    const char *why;                 /* the recommendation in sentences, and what independent noise would pay */
+    const char *text;                /* the table and the sentences as `dpmf plan` prints them */
+} dpmf_plan_info;
 
-/* The table and the sentences as `dpmf plan` prints them; returns their length, and writes at most `size` bytes with the final 0. */
-DPMF_API size_t dpmf_plan_text(const dpmf_plan *plan, char *out, size_t size);
+DPMF_API dpmf_plan_info dpmf_plan_get(const dpmf_plan *plan);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 11  Verify

@@ -294,8 +294,9 @@ const option_row options[OPTION_TOTAL] = {
                       .argument = "N",
                       .count_low = 1,
                       .count_high = 1000000000000,
-                      .verbs = PLAN | ACCOUNT | DESIGN,
-                      .help = "number of privacy units; for --batch-cap, and delta should be well below 1/N"},
+                      .verbs = PLAN | ACCOUNT | DESIGN | REPORT,
+                      .help = "number of privacy units; for --batch-cap, and delta should be well below 1/N. report: "
+                              "also draw the noise against the batch size, which takes seconds"},
     [OPTION_LARGEST] =
         {.name = "largest",
          .kind = KIND_CHOICE,

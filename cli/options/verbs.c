@@ -6,7 +6,7 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_PLAN] =
         {
             .name = "plan",
-            .usage = "plan --units N --epsilon E --delta D [--epochs K|LOW..HIGH] [--batch M|LOW..HIGH] [OPTION]...",
+            .usage = "plan --units N --epsilon E --delta D [OPTION]...",
             .summary = "find the batch size and the number of steps of a training run",
             .description =
                 "Designs a mechanism for each point of a grid of batch sizes and epochs, with DP-SGD (independent "

@@ -190,6 +190,7 @@ int report_object(report *r, text_buffer *t) {
     add_optimum(r, t);
     int code = add_steps(r, t);
     if (code == 0) code = report_matrices(r, t);
+    if (code == 0) code = report_batches(r, t);
     json_open(t, "notes", '['); /* last: what could not be made is among them */
     if (r->notes.bytes != NULL) text_add_bytes(t, r->notes.bytes, r->notes.length);
     t->failed = t->failed || r->notes.failed;

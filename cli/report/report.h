@@ -75,6 +75,7 @@ int report_gather(report *r);                            /* privacy, memory, the
 int report_compare(report *r);                           /* the rivals */
 int report_object(report *r, text_buffer *object);       /* all of it as JSON */
 int report_matrices(report *r, text_buffer *object);     /* the member "matrices" of it */
+int report_batches(report *r, text_buffer *object);      /* and "batches": noise against the batch size, with --units */
 void report_parts(const report *r, text_buffer *object); /* and "parts": epsilon of a part of the run, and of several */
 void report_plain(const report *r, text_buffer *plain);  /* the main figures as HTML, for readers without script */
 void report_free(report *r);

@@ -387,6 +387,27 @@ function mechanismPage(o) {
         });
     }
 
+    /** Noise per epoch against the batch size, at the file's epochs and privacy. */
+    function batches() {
+        const b = o.batches, points = name => b.points.map(one => [one.batch, one[name]]);
+        const series = [
+            {style: 1, points: points("noise_per_epoch"), name: "the best mechanism, any sampling", dots: true},
+            {style: 2, points: points("fixed_noise_per_epoch"), name: "the best in a fixed order", dots: true},
+            {style: 3, points: points("independent_noise_per_epoch"), name: "DP-SGD (Poisson sampling)", dots: true},
+        ];
+        const noise = [b.noise_per_epoch, ...series.flatMap(one => at(one.points, 1))];
+        return chart({
+            label: "Noise per epoch of progress against the batch size, both axes logarithmic", series,
+            x: axis("batch size", [b.batch, ...at(series[0].points, 0)], {log: true}), y: axis("noise / epochs", noise, {log: true}),
+            mark: {x: b.batch, y: b.noise_per_epoch, text: "this file"},
+            caption: `σ × loss / epochs for ${count(b.units)} units in ${pretty(b.epochs, 6)} epochs, all at the ε and δ of this file. ` +
+                "Smaller batches mean more steps.",
+            more: numbers(["#batch", "#steps", "#any sampling", "family", "#fixed order", "family", "#DP-SGD"],
+                b.points.map(one => [pretty(one.batch, 6), count(one.steps), pretty(one.noise_per_epoch, 5, 1), one.family,
+                    pretty(one.fixed_noise_per_epoch, 5, 1), one.fixed_family, pretty(one.independent_noise_per_epoch, 5, 1)])),
+        });
+    }
+
     function curve() {
         const pairs = name => p.curve.map(one => [one[name], one.delta]), end = p.curve[p.curve.length - 1];
         const both = sampling && end.epsilon_sampling_known < 6 * end.epsilon;  // where it does not press the first one flat
@@ -451,7 +472,7 @@ function mechanismPage(o) {
             accounted: p, equal, compared: o.comparison.words, why: o.comparison.why !== null,
             square: o.matrices.every(m => m.rows === m.columns), per_step: o.per_step, optimum: best, bound: o.noise_rms_bound,
             single: o.single_participation, calibrated: o.sigma, curve: p && p.curve.length > 1,
-            no_curve: o.sigma && !(p && p.curve.length > 1), notes: o.notes.length,
+            no_curve: o.sigma && !(p && p.curve.length > 1), batches: o.batches, notes: o.notes.length,
             sampled: o.sampled, bounded: o.sensitivity.kind !== "exact", assumed_dim: o.cost.dim_is === "assumed",
             tree: o.family.startsWith("tree"), bsr: o.family === "bsr",
             ["in_" + (o.sampled ? "samples" : o.participation.split(":")[0].replace("-", ""))]: true,
@@ -464,7 +485,7 @@ function mechanismPage(o) {
                 (best.scope && ` (${best.scope})`),
         },
         fill: {
-            tiles, facts, comparison, steps, step_ratio: stepRatio, curve, curve_table: curveTable, cost, memory,
+            tiles, facts, comparison, steps, step_ratio: stepRatio, batches, curve, curve_table: curveTable, cost, memory,
             statement: () => [paragraphs(p.statement), !claimed && html("p", {},
                 `The file has σ but claims no ε: δ = ${pretty(p.delta, 6)} was chosen for this page.`)],
             why: () => list(o.comparison.why.split("\n")), notes: () => list(o.notes),

@@ -702,17 +702,6 @@ class dpmf_plan_options(Structure):
     ]
 
 
-class dpmf_plan_info(Structure):
-    _fields_ = [
-        ("mechanism", POINTER(dpmf_mechanism)),
-        ("privacy", dpmf_privacy),
-        ("rule", c_char_p),
-        ("why", c_char_p),
-        ("count", c_int64),
-        ("recommended", c_int64),
-    ]
-
-
 class dpmf_plan_row(Structure):
     _fields_ = [
         ("epochs", c_double),
@@ -725,6 +714,19 @@ class dpmf_plan_row(Structure):
         ("seconds_per_step", c_double),
         ("best_of_epochs", c_int),
         ("independent_best_of_epochs", c_int),
+    ]
+
+
+class dpmf_plan_info(Structure):
+    _fields_ = [
+        ("rows", POINTER(dpmf_plan_row)),
+        ("count", c_int64),
+        ("recommended", c_int64),
+        ("mechanism", POINTER(dpmf_mechanism)),
+        ("privacy", dpmf_privacy),
+        ("rule", c_char_p),
+        ("why", c_char_p),
+        ("text", c_char_p),
     ]
 
 
@@ -990,8 +992,6 @@ FUNCTIONS = {
     "dpmf_plan_create": (dpmf_status, [POINTER(dpmf_plan_options), POINTER(POINTER(dpmf_plan))]),
     "dpmf_plan_free": (None, [POINTER(dpmf_plan)]),
     "dpmf_plan_get": (dpmf_plan_info, [POINTER(dpmf_plan)]),
-    "dpmf_plan_point": (POINTER(dpmf_plan_row), [POINTER(dpmf_plan), c_int64]),
-    "dpmf_plan_text": (c_size_t, [POINTER(dpmf_plan), c_char_p, c_size_t]),
     "dpmf_verify": (dpmf_status, [POINTER(dpmf_verify_source), POINTER(dpmf_run), POINTER(POINTER(dpmf_verification))]),
     "dpmf_verification_free": (None, [POINTER(dpmf_verification)]),
     "dpmf_verification_get": (dpmf_verification_info, [POINTER(dpmf_verification)]),

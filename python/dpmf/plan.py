@@ -13,7 +13,7 @@ from ._library import struct_of, text
 from ._object import Object
 from .design import joined_names
 from .mechanism import Mechanism, Progress
-from .privacy import parse, read_text, sampling_text
+from .privacy import parse, sampling_text
 
 __all__ = ["Plan", "PlanPoint", "plan"]
 
@@ -52,7 +52,7 @@ class Plan(Object):
         super().__init__(made)
         found = c.dpmf_plan_get(made)
         #: by epochs, then by steps
-        self.points: Tuple[PlanPoint, ...] = tuple(_point(c.dpmf_plan_point(made, i).contents) for i in range(found.count))
+        self.points: Tuple[PlanPoint, ...] = tuple(_point(found.rows[i]) for i in range(found.count))
         #: the point that the rule takes
         self.recommended: PlanPoint = self.points[found.recommended]
         #: the rule in a sentence
@@ -65,7 +65,7 @@ class Plan(Object):
         return Mechanism(c.dpmf_plan_get(self._handle).mechanism, owner=self)
 
     def __str__(self) -> str:
-        return read_text(c.dpmf_plan_text, self._handle)
+        return text(c.dpmf_plan_get(self._handle).text)
 
     def __repr__(self) -> str:
         best = self.recommended

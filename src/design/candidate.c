@@ -450,6 +450,23 @@ static dpmf_status add_separated(dpmf_design *d, const char *family) {
     return add_under(d, family, &sampling, &added);
 }
 
+/* Where only the choice matters: is it certain that independent noise, here without sampling, is not chosen under allocation? */
+static int allocation_loses(const dpmf_design *d, const candidate *independent) {
+    double least = INFINITY;
+    if (!d->choice_only || d->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE) return 0;
+    for (int64_t i = 0; i < d->count; i++) {
+        const dpmf_candidate *c = &d->candidates[i].info;
+        if (design_fits(d, c->memory_bytes) && c->overhead <= d->options.max_overhead)
+            least = fmin(least, d->candidates[i].compared);
+    }
+    /* its columns have norm 1 */
+    const double loss = d->problem.loss == DPMF_LOSS_MAX ? independent->max_error
+                                                         : sqrt(independent->squared_errors / (double)d->problem.steps);
+    const double sigma = DESIGN_CLOSE * least / loss;
+    return isfinite(sigma) &&
+           design_allocation_exceeds(d->problem.steps, d->options.epochs, sigma, d->problem.epsilon, d->problem.delta);
+}
+
 dpmf_status design_samplings(dpmf_design *d) {
     const int64_t epochs = d->options.epochs, bins = (d->problem.steps - 1) / epochs + 1;
     const dpmf_sampling once = {.kind = DPMF_SAMPLING_ALLOCATION, .count = bins, .picks = 1};
@@ -466,7 +483,7 @@ dpmf_status design_samplings(dpmf_design *d) {
         if ((samplings & 1u << DPMF_SAMPLING_ALLOCATION) != 0 && allocates && !capped &&
             bins * epochs == d->problem.steps && design_is_allowed(d, name)) {
             const candidate *independent = best_of(d, name, -INFINITY);
-            if (independent == NULL || !design_allocation_loses(d, independent)) TRY(add_under(d, name, &once, &added));
+            if (independent == NULL || !allocation_loses(d, independent)) TRY(add_under(d, name, &once, &added));
         }
         if ((samplings & 1u << DPMF_SAMPLING_BALLS_IN_BINS) != 0 && has_bins && !capped) TRY(add_bins(d, name, bins));
         if ((samplings & 1u << DPMF_SAMPLING_MIN_SEPARATION) != 0 &&

@@ -87,12 +87,8 @@ void design_keep_chosen(dpmf_design *d);
 /* The seconds that a row takes by the model on one thread of the reference machine, from its overhead. */
 double design_seconds(const dpmf_design *d, double overhead);
 
-/*
- * design/exclude.c. Is delta of independent noise under random allocation (one step of each epoch) certainly above this one? And,
- * where only the choice matters: is it certain that it is not chosen? `independent` is its candidate without sampling.
- */
+/* design/exclude.c: is delta of independent noise under random allocation, one step of each epoch, certainly above this one? */
 int design_allocation_exceeds(int64_t steps, int64_t epochs, double sigma, double epsilon, double delta);
-int design_allocation_loses(const dpmf_design *d, const candidate *independent);
 
 /* Is this family (a name of --family) named, or not excluded? A named family may take longer. */
 int design_is_named(const dpmf_design *d, const char *family);

@@ -58,19 +58,3 @@ int design_allocation_exceeds(int64_t steps, int64_t epochs, double sigma, doubl
     if (account_gaussian_log_delta(mu, epsilon) > log(CERTAIN * delta)) return 1;
     return counting_exceeds(steps, epochs, sigma, epsilon, delta);
 }
-
-int design_allocation_loses(const dpmf_design *d, const candidate *independent) {
-    double least = INFINITY;
-    if (!d->choice_only || d->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE) return 0;
-    for (int64_t i = 0; i < d->count; i++) {
-        const dpmf_candidate *c = &d->candidates[i].info;
-        if (design_fits(d, c->memory_bytes) && c->overhead <= d->options.max_overhead)
-            least = fmin(least, d->candidates[i].compared);
-    }
-    /* its columns have norm 1 */
-    const double loss = d->problem.loss == DPMF_LOSS_MAX ? independent->max_error
-                                                         : sqrt(independent->squared_errors / (double)d->problem.steps);
-    const double sigma = DESIGN_CLOSE * least / loss;
-    return isfinite(sigma) &&
-           design_allocation_exceeds(d->problem.steps, d->options.epochs, sigma, d->problem.epsilon, d->problem.delta);
-}

@@ -32,7 +32,7 @@ static const double EPOCHS_LOW = 1, EPOCHS_HIGH = 8; /* where none are given */
 
 /*
  * The noise that a doubling of the steps may cost. Where DP-SGD trains best in our runs (about 400 steps in 2 epochs, 1000 in 10),
- * a doubling of its steps costs 10 to 32 % (docs/plan.md). With 5 % most plans would recommend the largest batch of all.
+ * a doubling of its steps costs 6 to 33 % (docs/plan.md). With 5 % many plans would recommend their largest batch.
  */
 static const double WITHIN = 0.25;
 
@@ -280,7 +280,7 @@ dpmf_status dpmf_plan_create(const dpmf_plan_options *options, dpmf_plan **out) 
     TRY_DONE(design_finish(chosen));
     p->rows[p->recommended].chosen.ratio = chosen->candidates[0].info.ratio;
     p->options.workload = dpmf_workload_get(chosen->problem.workload).text;
-    plan_text_explain(p);
+    TRY_DONE(plan_text_make(p));
     p->options.design.families = p->options.design.unit = NULL; /* the caller's, and of no more use */
     for (int64_t i = 0; i < p->count; i++)
         if (i != p->recommended) {
@@ -300,19 +300,18 @@ void dpmf_plan_free(dpmf_plan *p) {
         dpmf_design_free(p->designs[i]);
     base_free(p->designs);
     base_free(p->rows);
+    base_free(p->text);
     base_free(p);
 }
 
 dpmf_plan_info dpmf_plan_get(const dpmf_plan *p) {
     const dpmf_design_info d = dpmf_design_get(p->designs[p->recommended]);
-    return (dpmf_plan_info){.mechanism = d.mechanism,
+    return (dpmf_plan_info){.rows = p->rows,
+                            .count = p->count,
+                            .recommended = p->recommended,
+                            .mechanism = d.mechanism,
                             .privacy = d.privacy,
                             .rule = p->rule,
                             .why = p->why,
-                            .count = p->count,
-                            .recommended = p->recommended};
-}
-
-const dpmf_plan_row *dpmf_plan_point(const dpmf_plan *p, int64_t i) {
-    return i >= 0 && i < p->count ? &p->rows[i] : NULL;
+                            .text = p->text};
 }

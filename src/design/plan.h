@@ -14,6 +14,7 @@ struct dpmf_plan {
     dpmf_design *
         *designs; /* owned; with the chosen candidate alone; after the plan is made, only the recommended one is left */
     char rule[PLAN_RULE], why[PLAN_WHY];
+    char *text; /* owned */
 };
 
 /*
@@ -22,7 +23,7 @@ struct dpmf_plan {
  */
 int64_t plan_recommend(dpmf_plan_row *rows, int64_t count, double within);
 
-/* design/plan_text.c: fills in the rule and the sentences. */
-void plan_text_explain(dpmf_plan *p);
+/* design/plan_text.c: fills in the rule, the sentences and the text with the table. The recommended design is finished. */
+DPMF_MUST_CHECK dpmf_status plan_text_make(dpmf_plan *p);
 
 #endif

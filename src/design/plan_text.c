@@ -5,6 +5,7 @@
  */
 #include "design/plan.h"
 
+#include "base/memory.h"
 #include "base/status.h"
 
 #include <math.h>
@@ -94,7 +95,7 @@ static void add_independent(text *t, const dpmf_plan *p) {
             base_safe_digits(own->independent_noise_per_epoch / here->noise_per_epoch, 4, -1));
 }
 
-void plan_text_explain(dpmf_plan *p) {
+static void explain(dpmf_plan *p) {
     const dpmf_plan_row *here = &p->rows[p->recommended];
     const int64_t fewer = fewer_epochs(p);
     text rule = {p->rule, sizeof p->rule, 0}, t = {p->why, sizeof p->why, 0};
@@ -163,7 +164,7 @@ static void add_wrapped(text *t, const char *sentences) {
     }
 }
 
-size_t dpmf_plan_text(const dpmf_plan *p, char *out, size_t size) {
+static size_t add_all(const dpmf_plan *p, char *out, size_t size) {
     const dpmf_design_options *o = &p->options.design;
     text t = {out, size, 0};
     char statement[STATEMENT]; /* for a clip norm of 1, whose factor cancels */
@@ -182,4 +183,12 @@ size_t dpmf_plan_text(const dpmf_plan *p, char *out, size_t size) {
     add(&t, "\nPrivacy of the recommended run:\n");
     add_wrapped(&t, statement);
     return t.length;
+}
+
+dpmf_status plan_text_make(dpmf_plan *p) {
+    explain(p);
+    const size_t length = add_all(p, NULL, 0);
+    TRY(base_alloc((int64_t)length + 1, 1, "the text of a plan", (void **)&p->text));
+    add_all(p, p->text, length + 1);
+    return DPMF_OK;
 }

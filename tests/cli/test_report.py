@@ -223,6 +223,31 @@ class Designed(ReportCase):
                 self.assertEqual(c[key], wanted[c["family"], c["buffers"], c["sigma"]][key], (c["family"], key))
             self.shows(page, "%.5g" % c["noise_rms"], "%.6g" % c["ratio"])
 
+    def test_noise_against_the_batch_size_is_that_of_plans(self):
+        budget = ["--epsilon", 2, "--delta", "1e-6", "--max-overhead", 2, "--dim", 1000]
+        file = self.designed("m", "--steps", 32, "--epochs", 4, "--sampling", "block-cyclic", *budget)
+        self.assertIsNone(self.page(file).object["batches"])
+        run("report", file, "--units", 80, "-o", self.path("page.html"))  # it may take long enough for a line of progress
+        page = Page(self, self.path("page.html"), self.tab)
+        found = page.object["batches"]
+        self.assertEqual((found["units"], found["epochs"], found["batch"]), (80, 4, 10))
+        plan = ["plan", "--units", 80, "--epochs", 4, "--batch", "3..80", *budget]
+        with_sampling, without = (self.parsed(run(*plan, "--json", *more)[1])["points"]
+                                  for more in ((), ("--sampling", "none")))
+        self.assertEqual([p["steps"] for p in found["points"]], [p["steps"] for p in with_sampling])
+        for point, a, b in zip(found["points"], with_sampling, without):
+            self.near(point["noise_per_epoch"], a["noise_per_epoch"])
+            self.near(point["independent_noise_per_epoch"], a["independent_noise_per_epoch"])
+            self.near(point["fixed_noise_per_epoch"], b["noise_per_epoch"])
+        self.near(found["noise_per_epoch"], page.object["noise_rms"] / 4)
+        self.shows(page, "Noise against the batch size")
+
+    def test_noise_against_the_batch_size_is_left_out_with_the_reason(self):
+        file = self.mechanism("m", "--steps", 8, "--family", "toeplitz")
+        page = self.page(file, "--units", 80)
+        self.assertIsNone(page.object["batches"])
+        self.assertTrue(any("batch sizes is not drawn" in note for note in page.object["notes"]))
+
     def test_the_page_says_that_sampling_must_stay_secret(self):
         file = self.designed("m", "--steps", 50, "--epochs", 5, "--epsilon", 4, "--delta", "1e-5", "--sampling",
                              "block-cyclic", "--families", "banded-toeplitz")
@@ -360,6 +385,9 @@ class Refused(ReportCase):
     def setUp(self):
         super().setUp()
         self.file = self.mechanism("m", "--steps", 8, "--family", "toeplitz")
+
+    def test_units_are_not_for_the_page_of_a_stream(self):
+        self.refused(2, "report", self.file, "--json", "--mechanism", self.file, "--units", "10", says="--units")
 
     def test_report_refuses_missing_and_bad_options(self):
         self.refused(2, "report", self.file, says=["--out", "--json"])

@@ -9,7 +9,7 @@ import unittest
 
 from harness import DPMF, Case, run
 
-VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify", "audit",
+VERBS = ["plan", "design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify", "audit",
          "report", "bench", "help"]
 LATER_VERBS = ["predicts"]
 DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
@@ -36,7 +36,9 @@ TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "s
                  "checkpoint", "every", "public-test-curve", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["unit", "columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "sync-every", "clip",
                  "key-file", "testing-seed", "state", "release", "uncalibrated", "ledger", "budget", "json", "out", "help"]
-OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
+PLAN_OPTIONS = ["epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "units", "unit", "adjacency", "dim",
+                "memory", "max-overhead", "families", "within", "batch", "threads", "json", "out", "help"]
+OPTIONS = {"plan": PLAN_OPTIONS, "design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
            "query": ["columns", "clip", "mechanism", "range", "level", "column", "cdf", "smooth", "monotone", "json", "help"],
@@ -45,7 +47,7 @@ OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": O
            "verify": ["threads", "json", "help"],
            "audit": ["epsilon", "delta", "confidence", "testing-seed", "threads", "json", "out", "through", "canaries",
                      "help"],
-           "report": ["unit", "dim", "memory", "max-overhead", "columns", "clip", "mechanism", "range", "level", "column", "threads", "json",
+           "report": ["units", "unit", "dim", "memory", "max-overhead", "columns", "clip", "mechanism", "range", "level", "column", "threads", "json",
                       "out", "help"],
            "bench": ["threads", "json", "help"],
            "help": ["format", "help"]}

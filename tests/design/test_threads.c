@@ -48,11 +48,11 @@ static void test_a_plan_is_the_same_for_any_threads(void **state) {
     check_ok(dpmf_plan_create(&o, &three));
     assert_int_equal(dpmf_plan_get(one).count, dpmf_plan_get(three).count);
     for (int64_t i = 0; i < dpmf_plan_get(one).count; i++) {
-        const dpmf_plan_row *a = dpmf_plan_point(one, i), *b = dpmf_plan_point(three, i);
+        const dpmf_plan_row *a = &dpmf_plan_get(one).rows[i], *b = &dpmf_plan_get(three).rows[i];
         assert_true(a->noise_per_epoch == b->noise_per_epoch);
         assert_true(a->independent_noise_per_epoch == b->independent_noise_per_epoch);
     }
-    assert_string_equal(dpmf_plan_get(one).why, dpmf_plan_get(three).why);
+    assert_string_equal(dpmf_plan_get(one).text, dpmf_plan_get(three).text);
     dpmf_plan_free(three);
     dpmf_plan_free(one);
 }
