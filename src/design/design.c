@@ -237,6 +237,7 @@ dpmf_status dpmf_design_create(const dpmf_workload *workload, const dpmf_design_
             (d->problem.loss == DPMF_LOSS_MAX ? d->candidates[i].info.noise_max : d->candidates[i].info.noise_rms) /
             bound;
     TRY_DONE(design_choose(d, &d->chosen));
+    TRY_DONE(design_compare_samplings(d));
     TRY_DONE(make_mechanism(d));
     design_explain(d);
     d->options.families = d->options.unit = NULL; /* the caller's, and of no more use */
@@ -275,7 +276,8 @@ dpmf_design_info dpmf_design_get(const dpmf_design *d) {
                               .why = d->why,
                               .warnings = d->warnings,
                               .count = d->count,
-                              .chosen = d->chosen};
+                              .chosen = d->chosen,
+                              .sampling_would_save = d->sampling_saves};
 }
 
 const char *dpmf_design_warning(const dpmf_design *d, int64_t i) {

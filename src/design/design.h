@@ -25,6 +25,7 @@ typedef struct candidate {
     double compared;         /* the noise that candidates are ordered by */
     double squared_errors;   /* without the sensitivity: their sum over the steps, and the largest error */
     double max_error;
+    double slack; /* of its account, relative in epsilon; 0: the account's own */
     char made_by[160];
 } candidate;
 
@@ -59,6 +60,9 @@ struct dpmf_design {
     const char *skipped_by_family;                /* the family of that candidate */
     double skipped_by_times;                      /* what is proven for all without sampling, over its noise */
     int64_t chosen;
+    double baseline_plain,
+        baseline_sampled;  /* noise of independent noise, without sampling and with Poisson's; 0: unknown */
+    double sampling_saves; /* the noise that secret sampling is known to reach, over that of the choice; 0: unknown */
     dpmf_mechanism *mechanism;
     char why[DESIGN_WHY];
     int64_t warnings;
@@ -77,10 +81,16 @@ void design_note_skipped(dpmf_design *d, const char *format, ...) __attribute__(
 /* Adds a family without parameters; one that does not support the workload is passed over. */
 DPMF_MUST_CHECK dpmf_status design_add_closed_form(dpmf_design *d, const char *family, const dpmf_sampling *sampling);
 
-/* Adds candidates under samplings whose accounts are not those of a sampled step composed. */
+/* design/samplings.c: adds candidates under samplings whose accounts are not those of a sampled step composed. */
 DPMF_MUST_CHECK dpmf_status design_samplings(dpmf_design *d);
 
+/* DP-SGD beside the choice, and, for a design without sampling, what secret sampling would save. */
+DPMF_MUST_CHECK dpmf_status design_compare_samplings(dpmf_design *d);
+
 dpmf_account_options design_account(const dpmf_design *d, const dpmf_sampling *sampling, const dpmf_strategy *strategy);
+
+/* Evaluates and calibrates a candidate, as below, and adds it to no list. */
+DPMF_MUST_CHECK dpmf_status design_evaluate(const dpmf_design *d, candidate *c, double *noise);
 
 /*
  * Evaluates and calibrates a candidate whose strategy (shared, not taken), sampling, is_search_point, worst_ratio and
