@@ -168,6 +168,7 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
     }
     json_text(t, "statement", statement);
     json_text(t, "why", dpmf_design_get(d).why);
+    json_known(t, "sampling_would_save", dpmf_design_get(d).sampling_would_save);
     json_open(t, "warnings", '[');
     for (int64_t i = 0; i < dpmf_design_get(d).warnings; i++)
         json_text(t, NULL, dpmf_design_warning(d, i));

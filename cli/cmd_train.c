@@ -159,6 +159,7 @@ static int enter_ledger(training *t) {
         const char *value = tell[i] == OPTION_UNIT ? t->unit : option_text(t->given, tell[i]);
         text_add(&binding, "\n%s %s", options[tell[i]].name, value == NULL ? "" : value);
     }
+    text_add(&binding, "\nfactors %016" PRIx64, training_schedule_hash(t));
     int code = binding.failed ? fail_memory() : ledger_enter(t->given, t->mechanism, t->key, t->salt, binding.bytes);
     text_free(&binding);
     return code;

@@ -134,12 +134,13 @@ DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 typedef struct dpmf_workload dpmf_workload;
 
 /*
- * From text: "prefix", "momentum:B", "nesterov:B", "decay:L", "lr:FILE.npy", "cooldown:FRACTION:FLOOR", "cosine:FLOOR",
- * "warmup:FRACTION", "step:EVERY:FACTOR", joined by commas; or one of these alone: "file:PATH.npy"; "mean", of all rows so
- * far; "window:W", the sum of the last W rows; "decay-power:P", rows k steps ago with weight (k+1)^-P. (The last two are held
- * as matrices.) cooldown: with m = round(FRACTION n), the learning rate is 1 before the last m steps and then
- * 1 - (1-FLOOR) j/m for j = 1..m. cosine: FLOOR + (1-FLOOR) (1 + cos(pi t/(n-1)))/2 at step t. warmup: j/m in step
- * j = 1..m = round(FRACTION n), then 1. step: FACTOR^floor(t/EVERY). Several schedules multiply.
+ * From text: "prefix", "momentum:B", "nesterov:B", "decay:L", "lr:FILE.npy", "cooldown:FRACTION:FLOOR", "linear:FLOOR",
+ * "cosine:FLOOR", "warmup:FRACTION", "step:EVERY:FACTOR", joined by commas; or one of these alone: "file:PATH.npy"; "mean", of
+ * all rows so far; "window:W", the sum of the last W rows; "decay-power:P", rows k steps ago with weight (k+1)^-P. (The last two
+ * are held as matrices.) cooldown: with m = round(FRACTION n), the learning rate is 1 before the last m steps and then
+ * 1 - (1-FLOOR) j/m for j = 1..m. linear: FLOOR + (1-FLOOR) (1 - t/n) at step t, "linear" alone with FLOOR = 0. cosine:
+ * FLOOR + (1-FLOOR) (1 + cos(pi t/(n-1)))/2 at step t. warmup: j/m in step j = 1..m = round(FRACTION n), then 1. step:
+ * FACTOR^floor(t/EVERY). Several schedules multiply. Learning rates are above 0, so that A has an inverse.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out);
 
@@ -1459,6 +1460,9 @@ typedef struct dpmf_design_info {
     int64_t warnings;                /* number of dpmf_design_warning: what to take care of */
     int64_t count;                   /* number of candidates */
     int64_t chosen;                  /* index of the chosen one */
+    double
+        sampling_would_save; /* without sampling: the noise that secret sampling would reach at most, over that of the choice,
+                                 * up to 1; 0: not computed */
 } dpmf_design_info;
 
 DPMF_API dpmf_design_info dpmf_design_get(const dpmf_design *design);

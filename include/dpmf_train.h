@@ -147,7 +147,7 @@ typedef struct dpmf_trainer_options {
     double beta1, beta2;    /* adam */
     double adam_epsilon;    /* adam */
     double decay;           /* weights are multiplied by 1 - learning rate x decay before each step */
-    const double *schedule; /* NULL or `steps` factors > 0 of the learning rate, copied */
+    const double *schedule; /* NULL or `steps` factors >= 0 of the learning rate, copied */
     uint64_t seed;          /* of the initial weights; not secret */
     int noiseless;          /* 1: no noise is added: not private, for tests and comparison */
     /*
@@ -166,6 +166,13 @@ typedef struct dpmf_trainer_options {
     const uint8_t *salt; /* as for noise: of parts 1 and up, that of part 0 (dpmf_trainer_salt) */
     int state_now;       /* as for noise */
 } dpmf_trainer_options;
+
+/*
+ * The factors of a schedule, `steps` of them: "linear", "linear:FLOOR", "cosine", "cosine:FLOOR" and the other schedules of
+ * dpmf_workload_parse, joined by commas, or "constant". They are post-processing and no part of a workload, so that a factor may
+ * be 0, and FLOOR too; it is 0 if left out.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_schedule_parse(const char *text, int64_t steps, double *factors);
 
 /* Softmax regression by SGD: clip 1, learning rate 0.5, no momentum; Adam's 0.9, 0.999 and 1e-8. */
 DPMF_API dpmf_trainer_options dpmf_trainer_options_defaults(void);

@@ -354,12 +354,11 @@ dpmf_status train_stepper_open(const dpmf_trainer_options *o, int64_t steps, int
                           .nesterov = o->nesterov != 0,
                           .dim = dim};
     TRY(check_options(o));
-    /* Every step's rate: positive, and the decay keeps the sign of the weights. */
+    /* Every step's rate: not negative, and the decay keeps the sign of the weights. With a rate of 0 they stand still. */
     for (int64_t t = 0; t < (o->schedule != NULL ? steps : 1); t++) {
         const double factor = o->schedule != NULL ? o->schedule[t] : 1.0;
-        if (!(factor > 0.0) || !(factor < 1e30))
-            return base_fail(DPMF_ERROR_ARGUMENT, "schedule[%" PRId64 "] = %g, accepted: above 0 and below 1e30", t,
-                             factor);
+        if (!(factor >= 0.0) || !(factor < 1e30))
+            return base_fail(DPMF_ERROR_ARGUMENT, "schedule[%" PRId64 "] = %g, accepted: 0 to below 1e30", t, factor);
         if (!(o->learning_rate * factor * o->decay < 1.0))
             return base_fail(DPMF_ERROR_ARGUMENT,
                              "decay = %g with learning rate %g, accepted: a product below 1 in every step", o->decay,

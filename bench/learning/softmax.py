@@ -99,7 +99,7 @@ class Setting:
 
     def train(self, stage, rate, clip, seed):
         found = call(self.given.program, "train", self.file, "--data", self.given.data, "--model", "softmax", "--clip", clip,
-                     "--learning-rate", rate, "--testing-seed", seed, "--threads", 1, "--json",
+                     "--learning-rate", rate, "--schedule", "constant", "--testing-seed", seed, "--threads", 1, "--json",
                      *(["--hold-out", self.given.hold_out] if stage == "tune" else []))
         row = dict(zip(FIELDS, (stage, self.name, self.epochs, self.epsilon, rate, clip, seed)))
         row.update(accuracy=found["test_accuracy"], loss=found["test_loss"], sigma=found["sigma"], family=found["family"],

@@ -22,7 +22,7 @@
 #define BENCH (1u << VERB_BENCH)
 #define HELP (1u << VERB_HELP)
 
-#define SCHEDULES "cooldown:FRACTION:FLOOR|cosine:FLOOR|warmup:FRACTION|step:EVERY:FACTOR|lr:FILE.npy"
+#define SCHEDULES "linear:FLOOR|cosine:FLOOR|cooldown:FRACTION:FLOOR|warmup:FRACTION|step:EVERY:FACTOR|lr:FILE.npy"
 #define WORKLOADS                                                                                                      \
     "prefix|momentum:BETA|nesterov:BETA|decay:LAMBDA|" SCHEDULES "|mean|window:W|decay-power:P|file:PATH.npy"
 
@@ -53,8 +53,11 @@ const option_row options[OPTION_TOTAL] = {
              "the output that must be accurate. Join parts by commas; mean (of all rows so far), window:W (the sum of "
              "the last W), decay-power:P and file:PATH.npy, any lower-triangular matrix, stand alone. cooldown: with m "
              "= FRACTION x N rounded, the learning rate is 1 before the last m steps, then decreases linearly to "
-             "FLOOR; cosine: from 1 to FLOOR over all steps; warmup: from 1/m to 1 in the first m; step: times FACTOR "
-             "after every EVERY steps. Schedules multiply. train: default is that of its optimizer"},
+             "FLOOR; linear and cosine: from 1 to FLOOR over all steps; warmup: from 1/m to 1 in the first m; step: "
+             "times "
+             "FACTOR after every EVERY steps. Schedules multiply. train: own is that of SGD with its momentum, "
+             "schedule "
+             "and decay; with prefix these are post-processing"},
     [OPTION_PARTICIPATION] =
         {.name = "participation",
          .kind = KIND_TEXT,
@@ -240,13 +243,14 @@ const option_row options[OPTION_TOTAL] = {
          .values_of = sampling_values,
          .preset = "none",
          .verbs = PLAN | DESIGN | ACCOUNT | CALIBRATE | TRAIN,
-         .help = "secret random choice of the batches: none; each example in each step with probability Q; "
-                 "the same from one of BANDS fixed blocks in turn (Q over all steps, Q x BANDS in its "
-                 "turn); each example in one of BINS bins for the whole run; with probability P and then "
-                 "not for B steps; each example in exactly K of T steps. account: append ,warm to min-sep:P,B if "
-                 "examples begin anywhere in their wait, instead of all free. design: a name without its numbers, or "
-                 "any for all that need no simulation. train: none, block-cyclic, poisson or allocation; "
-                 "the numbers follow from the run. calibrate: default is that of FILE"},
+         .help =
+             "secret random choice of the batches: none; each example in each step with probability Q; "
+             "the same from one of BANDS fixed blocks in turn (Q over all steps, Q x BANDS in its "
+             "turn); each example in one of BINS bins for the whole run; with probability P and then "
+             "not for B steps; each example in exactly K of T steps. account: append ,warm to min-sep:P,B if "
+             "examples begin anywhere in their wait, instead of all free. design: a name without its numbers, or "
+             "any for all that need no simulation. train: the same, and the default is any; the numbers follow from "
+             "the run, and poisson and allocation are for independent noise. calibrate: default is that of FILE"},
     [OPTION_COMPOSITIONS] = {.name = "compositions",
                              .kind = KIND_COUNT,
                              .argument = "N",
@@ -697,13 +701,16 @@ const option_row options[OPTION_TOTAL] = {
                          .number_high = 1.0,
                          .preset = "0",
                          .verbs = TRAIN,
-                         .help = "momentum of SGD. The mechanism is designed for it unless --workload is given"},
+                         .help = "momentum of SGD. With --workload own the mechanism is designed for it"},
     [OPTION_SCHEDULE] = {.name = "schedule",
                          .kind = KIND_TEXT,
                          .argument = "SCHEDULE",
-                         .values = SCHEDULES,
+                         .values = "constant|linear|cosine|" SCHEDULES,
+                         .preset = "linear",
                          .verbs = TRAIN,
-                         .help = "factors of the learning rate, as in --workload"},
+                         .help = "factors of the learning rate, as in --workload, but they may be 0: linear and cosine "
+                                 "alone have FLOOR = 0. linear ends with 1/N, cosine with 0. Join parts by commas; "
+                                 "constant stands alone"},
     [OPTION_DECAY] = {.name = "decay",
                       .kind = KIND_NUMBER,
                       .argument = "X",

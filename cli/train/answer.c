@@ -92,6 +92,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_text(out, "optimizer", option_text(t->given, OPTION_OPTIMIZER));
     json_double(out, "learning_rate", t->how.learning_rate);
     json_double(out, "momentum", t->how.momentum);
+    json_text(out, "schedule", option_text(t->given, OPTION_SCHEDULE));
     json_integer(out, "resumed_at", t->resumed_at);
     json_double(out, "seconds", t->seconds);
     json_double(out, "seconds_noise", dpmf_trainer_noise_seconds(t->trainer));
@@ -116,6 +117,7 @@ static void print_table(const training *t, const guarantee *g, text_buffer *out)
     table_text(out, "sampler", dpmf_sampler_get(t->sampler).text);
     table_integer(out, "steps", t->steps);
     table_double(out, "batch", dpmf_sampler_get(t->sampler).expected, "expected");
+    table_text(out, "schedule", option_text(t->given, OPTION_SCHEDULE));
     if (!t->how.noiseless) {
         table_text(out, "family", dpmf_strategy_get(dpmf_mechanism_get(t->mechanism).strategy).family);
         table_upper(out, "sigma", dpmf_mechanism_get(t->mechanism).sigma, NULL);

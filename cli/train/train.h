@@ -8,6 +8,7 @@
 #include "output.h"
 
 enum { TRAINING_PATH = 4200 };
+#define TRAINING_ANY "any" /* --sampling: every one whose account needs no simulation, and none */
 
 typedef struct training {
     const arguments *given;
@@ -18,7 +19,7 @@ typedef struct training {
     /* The plan: for a fixed order, `batch` units at a time, `epoch` steps per epoch. */
     int64_t steps, epochs, batch, epoch;
     dpmf_workload *workload; /* what the mechanism is designed for */
-    double *schedule;        /* NULL: constant */
+    double *schedule;        /* factors of the learning rate, post-processing; NULL: constant */
     dpmf_design *design;     /* owns the mechanism, if it was designed here */
     dpmf_mechanism *own;     /* owns it otherwise */
     const dpmf_mechanism *mechanism;
@@ -39,11 +40,21 @@ bool training_by_user(const training *t);
 int training_data(training *t);                      /* train, test, the model's size (train/data.c) */
 int training_test_data(training *t, bool *labelled); /* test alone, with or without classes, and the model's size */
 int training_features(const training *t, dpmf_dataset *data); /* --features in place of pixels (train/features.c) */
-int training_plan(training *t);        /* steps, epochs, batch from two of the three, or from the mechanism */
-int training_workload(training *t);    /* workload and schedule */
+int training_plan(training *t);        /* steps, epochs, batch from two of the three (train/plan.c) */
+int training_workload(training *t);    /* workload and schedule (train/plan.c) */
 int training_mechanism(training *t);   /* designed, or from a file, or from an earlier run (train/mechanism.c) */
 int training_sampler(training *t);     /* what the mechanism assumes */
 int training_print(const training *t); /* train/answer.c */
+
+/* The sampling that was asked for, or the default; is it this one? (train/plan.c) */
+const char *training_sampling(const training *t);
+bool training_samples(const training *t, const char *name);
+
+/* The units per batch of a fixed order that has `separation` batches, those that were asked for if possible; 0: none has. */
+int64_t training_order(const training *t, int64_t separation);
+
+/* A number that depends on every factor of the schedule. */
+uint64_t training_schedule_hash(const training *t);
 
 /* The curve: may it be asked for; the rows of a run that goes on; one more, where one is due; all of them to the file */
 int curve_check(const arguments *given);

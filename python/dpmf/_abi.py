@@ -657,6 +657,7 @@ class dpmf_design_info(Structure):
         ("warnings", c_int64),
         ("count", c_int64),
         ("chosen", c_int64),
+        ("sampling_would_save", c_double),
     ]
 
 

@@ -21,7 +21,7 @@ __all__ = ["Candidate", "Design", "design"]
 
 #: A report is in a file of the mechanism's name and this, which holds these fields of it.
 BESIDE = ".design"
-FIELDS = ("candidates", "chosen", "why", "warnings")
+FIELDS = ("candidates", "chosen", "why", "warnings", "sampling_would_save")
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class Design:
     chosen: int  #: its place among the candidates
     why: str
     warnings: Tuple[str, ...]  #: what to take care of, so that the guarantee holds
+    #: Without sampling: at most this part of the chosen noise is left with sampling="any"; None: not computed. `why` has the sentence.
+    sampling_would_save: Optional[float] = None
     from_file: bool = field(default=False, compare=False)  #: its words and figures are those of a file, which are not checked
     _mechanism: Optional[Mechanism] = field(default=None, repr=False, compare=False)
     _privacy: Optional[Privacy] = field(default=None, repr=False, compare=False)  #: as this process computed it
@@ -163,6 +165,7 @@ class Report(Object):
             c.dpmf_design_get(own).chosen,
             text(c.dpmf_design_get(own).why),
             tuple(text(c.dpmf_design_warning(own, i)) for i in range(c.dpmf_design_get(own).warnings)),
+            c.dpmf_design_get(own).sampling_would_save or None,
             _privacy=privacy_of(c.dpmf_design_get(own).privacy, account, self),
         )
 
@@ -191,7 +194,7 @@ def read_beside(path: Any, mechanism: Mechanism) -> Optional[Design]:
             found = json.load(file)
         if found["mechanism"] != mechanism.digest:
             return None
-        record = select(FIELDS, found["design"])
+        record = select(FIELDS, {"sampling_would_save": None, **found["design"]})
         rows = [{**row, "sensitivity": Sensitivity(**row["sensitivity"])} for row in record["candidates"]]
         record["candidates"] = tuple(Candidate(**row) for row in rows)
         report = Design(**{**record, "warnings": tuple(record["warnings"])}, from_file=True)
@@ -208,6 +211,9 @@ def read_beside(path: Any, mechanism: Mechanism) -> Optional[Design]:
 def _check_choice(report: Design, mechanism: Mechanism) -> None:
     if not all(isinstance(words, str) for words in (report.why, *report.warnings)):
         raise ValueError("why and warnings are not text")
+    saving = report.sampling_would_save
+    if saving is not None and not (isinstance(saving, float) and 0 < saving <= 1):
+        raise ValueError("sampling_would_save = %r is not a number up to 1" % (saving,))
     row = report.candidates[report.chosen]
     for name, value in (
         ("family", mechanism.family),
@@ -278,7 +284,8 @@ def design(
     steps, epochs    of the run; federated: the participations of one user
     workload         what must be accurate: "prefix" for SGD, "momentum:0.9", ...
     sampling         "none", or what batches may be drawn by in secret, which amplifies: "block-cyclic", "poisson",
-                     "allocation", "balls-in-bins", "min-sep" (simulated: slow), or "any" for all that need no simulation
+                     "allocation", "balls-in-bins", "min-sep" (simulated: slow), or "any" for all that need no simulation.
+                     With "none" the report has the noise that "any" would save
     families         names of those to compare; None: every one that applies
     measure          True: time the noise of candidates here. Otherwise a cost model estimates the time per row, and the
                      same call gives the same mechanism everywhere

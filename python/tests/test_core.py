@@ -211,6 +211,12 @@ class Designs(Case):
         self.assertIn("epsilon = 4", report.statement())
         self.assertIn("epsilon = 4", report.privacy.statement("example"))
         self.assertTrue(report.why and report.warnings)
+        self.assertTrue(0 < report.sampling_would_save <= 1)
+        self.assertIn("with Poisson sampling", report.why)
+        sampled = dpmf.design(60, 3, 4.0, 1e-5, workload="momentum:0.9", dim=1000, sampling="any").design
+        self.assertIsNone(sampled.sampling_would_save)
+        best = sampled.candidates[sampled.chosen].noise_rms
+        self.assertLessEqual(best, 1.001 * report.sampling_would_save * chosen.noise_rms)
         del report
         self.assertTrue(m.verify())
         self.kept(m)
@@ -229,6 +235,9 @@ class Designs(Case):
         mechanism("bsr").save(path)
         self.assertIsNone(dpmf.load(path).design)
         m.save(path)
+        beside = self.folder / "run.dpmf.design"
+        beside.write_text(beside.read_text().replace('"sampling_would_save": ', '"sampling_would_save": 7'))
+        self.refused(dpmf.FormatError, "sampling_would_save", dpmf.load, path)
         (self.folder / "run.dpmf.design").write_text('{"mechanism": "%s", "design": {"why": 3}}' % m.digest)
         self.refused(dpmf.FormatError, "run.dpmf.design is not the report", dpmf.load, path)
         made = pickle.loads(pickle.dumps(dpmf.optimize("blt", 50, buffers=2)))

@@ -7,7 +7,7 @@
  *                   (McKenna 2024, Proposition 2.1)
  *
  * Where sigma depends on the sampling alone, it is calibrated once for each number of blocks. The cost of a candidate's
- * stream, and candidates under samplings whose accounts compose no sampled steps, are here too.
+ * stream is here too.
  */
 #include "account/account.h"
 #include "base/memory.h"
@@ -193,7 +193,8 @@ static dpmf_status find_privacy(const dpmf_design *d, candidate *c) {
             return DPMF_OK;
         }
     }
-    const dpmf_account_options how = design_account(d, a, c->strategy);
+    dpmf_account_options how = design_account(d, a, c->strategy);
+    how.slack = c->slack;
     return dpmf_calibrate_sigma(d->problem.epsilon, d->problem.delta, &how, &c->privacy);
 }
 
@@ -223,36 +224,41 @@ static int64_t bands_of(const dpmf_strategy *s) {
     return family->shown.inverse ? strategy_buffers(s) + 1 : strategy_bands(s);
 }
 
-dpmf_status design_add(dpmf_design *d, const candidate *given, const char *made_by, double *noise) {
-    const dpmf_strategy *s = given->strategy;
-    candidate c = *given;
-    dpmf_candidate *info = &c.info;
-    double found = 0;
-    if (noise == NULL) noise = &found;
+dpmf_status design_evaluate(const dpmf_design *d, candidate *c, double *noise) {
+    const dpmf_strategy *s = c->strategy;
+    dpmf_candidate *info = &c->info;
     *noise = INFINITY;
     TRY(base_progress(&d->options.run, s->family, -1));
-    TRY(find_errors(d, &c));
-    if (!isfinite(c.squared_errors)) return DPMF_OK;
+    TRY(find_errors(d, c));
+    if (!isfinite(c->squared_errors)) return DPMF_OK;
     TRY(settle_cap(d, &info->sampling));
     info->family = s->family;
     info->bands = bands_of(s);
     info->buffers = strategy_buffers(s);
     info->normalized = strategy_is_normalized(s);
     info->normals_per_number = strategy_normals(s);
-    TRY(find_sensitivity(d, &c));
-    TRY(find_privacy(d, &c));
+    TRY(find_sensitivity(d, c));
+    TRY(find_privacy(d, c));
     TRY(design_cost(d, s, &info->memory_bytes, &info->overhead));
-    info->sigma = c.privacy.sigma;
-    info->sigma_kind = c.privacy.kind;
-    info->account = c.privacy.method;
-    info->confidence = c.privacy.confidence;
-    info->rms_loss = info->sensitivity.value * sqrt(c.squared_errors / (double)d->problem.steps);
-    info->max_loss = info->sensitivity.value * c.max_error;
+    info->sigma = c->privacy.sigma;
+    info->sigma_kind = c->privacy.kind;
+    info->account = c->privacy.method;
+    info->confidence = c->privacy.confidence;
+    info->rms_loss = info->sensitivity.value * sqrt(c->squared_errors / (double)d->problem.steps);
+    info->max_loss = info->sensitivity.value * c->max_error;
     info->noise_rms = info->sigma * info->rms_loss;
     info->noise_max = info->sigma * info->max_loss;
     *noise = d->problem.loss == DPMF_LOSS_MAX ? info->noise_max : info->noise_rms;
+    if (c->compared == 0) c->compared = *noise;
+    return DPMF_OK;
+}
+
+dpmf_status design_add(dpmf_design *d, const candidate *given, const char *made_by, double *noise) {
+    candidate c = *given;
+    double found = 0;
+    if (noise == NULL) noise = &found;
+    TRY(design_evaluate(d, &c, noise));
     if (!isfinite(*noise)) return DPMF_OK;
-    if (c.compared == 0) c.compared = *noise;
     snprintf(c.made_by, sizeof c.made_by, "%s", made_by);
     if (d->count == d->capacity) {
         const int64_t capacity = d->capacity == 0 ? 32 : 2 * d->capacity;
@@ -373,122 +379,4 @@ double design_least(const dpmf_design *d) {
 
 int design_is_proven(const dpmf_design *d) {
     return design_least(d) <= DESIGN_CLOSE * design_bound_noise(d);
-}
-
-/*
- * ---- samplings whose accounts are not those of a sampled step composed ----
- *
- *     allocation      independent noise, each unit in one step of every epoch (whole epochs only)
- *     balls-in-bins   C of entries that are not negative, b = ceil(n/epochs) bins; bounded without simulation where delta is
- *                     below what simulation sees, by simulation where it was named and is not
- *     min-sep         banded C, waits of its bands, the probability that gives `epochs` uses on average; simulation: when named
- *
- * The strategies are those that families and searches over bands have found for the participation in a fixed order:
- * they are not optimized for these accounts, and sigma x loss is compared as for all other candidates.
- */
-
-static int wanted(const dpmf_design *d, dpmf_sampling_kind kind) {
-    return d->options.any_sampling || d->options.sampling == kind;
-}
-
-/* Finds the family's candidate without sampling that has the least noise above `above`; NULL: none. */
-static const candidate *best_of(const dpmf_design *d, const char *family, double above) {
-    const candidate *best = NULL;
-    for (int64_t i = 0; i < d->count; i++) {
-        const candidate *e = &d->candidates[i];
-        if (!dpmf_sampling_is_none(&e->info.sampling) || strcmp(e->info.family, family) != 0) continue;
-        if (e->compared > above && (best == NULL || e->compared < best->compared)) best = e;
-    }
-    return best;
-}
-
-/* Adds the best of a family that the account does not pass over (negative entries of C, too many bins). *added: was one? */
-static dpmf_status add_under(dpmf_design *d, const char *family, const dpmf_sampling *sampling, int *added) {
-    const candidate *best;
-    double above = -INFINITY;
-    *added = 0;
-    while (!*added && (best = best_of(d, family, above)) != NULL) {
-        char made_by[sizeof best->made_by];
-        const candidate c = {.strategy = best->strategy, .info.sampling = *sampling};
-        const int64_t before = d->count;
-        above = best->compared;
-        memcpy(made_by, best->made_by, sizeof made_by); /* the list may move */
-        const dpmf_status status = design_add(d, &c, made_by, NULL);
-        if (status != DPMF_OK && !design_may_skip(status)) return status;
-        *added = status == DPMF_OK && d->count > before;
-    }
-    return DPMF_OK;
-}
-
-/* Above it the Gram matrix of the bins, bins^2 numbers, is not worth its time. */
-static const int64_t BINS_MAX = 2048;
-static const double SIMULATED_DELTA = 1e-6;
-
-static dpmf_status add_bins(dpmf_design *d, const char *family, int64_t bins) {
-    const dpmf_sampling sampling = {.kind = DPMF_SAMPLING_BALLS_IN_BINS, .count = bins};
-    const int named = d->options.sampling == DPMF_SAMPLING_BALLS_IN_BINS;
-    int added = 0;
-    if (bins > BINS_MAX || (d->problem.delta >= SIMULATED_DELTA && !named)) return DPMF_OK;
-    TRY(add_under(d, family, &sampling, &added));
-    if (!added && best_of(d, family, -INFINITY) != NULL)
-        design_note_skipped(
-            d, "%s under balls-in-bins was left out: the account needs entries of C that are not negative.", family);
-    return DPMF_OK;
-}
-
-static dpmf_status add_separated(dpmf_design *d, const char *family) {
-    const candidate *best = best_of(d, family, -INFINITY);
-    int added = 0;
-    if (best == NULL || best->info.bands < 1) return DPMF_OK;
-    const double rate = d->probability, waits = (double)best->info.bands - 1;
-    if (!(waits * rate < 0.99)) return DPMF_OK;
-    const dpmf_sampling sampling = {.kind = DPMF_SAMPLING_MIN_SEPARATION,
-                                    .probability = fmin(rate / (1 - waits * rate), 1),
-                                    .count = best->info.bands,
-                                    .cap = d->options.batch_cap,
-                                    .units = d->options.batch_cap > 0 ? d->options.units : 0};
-    return add_under(d, family, &sampling, &added);
-}
-
-/* Where only the choice matters: is it certain that independent noise, here without sampling, is not chosen under allocation? */
-static int allocation_loses(const dpmf_design *d, const candidate *independent) {
-    double least = INFINITY;
-    if (!d->choice_only || d->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE) return 0;
-    for (int64_t i = 0; i < d->count; i++) {
-        const dpmf_candidate *c = &d->candidates[i].info;
-        if (design_fits(d, c->memory_bytes) && c->overhead <= d->options.max_overhead)
-            least = fmin(least, d->candidates[i].compared);
-    }
-    /* its columns have norm 1 */
-    const double loss = d->problem.loss == DPMF_LOSS_MAX ? independent->max_error
-                                                         : sqrt(independent->squared_errors / (double)d->problem.steps);
-    const double sigma = DESIGN_CLOSE * least / loss;
-    return isfinite(sigma) &&
-           design_allocation_exceeds(d->problem.steps, d->options.epochs, sigma, d->problem.epsilon, d->problem.delta);
-}
-
-dpmf_status design_samplings(dpmf_design *d) {
-    const int64_t epochs = d->options.epochs, bins = (d->problem.steps - 1) / epochs + 1;
-    const dpmf_sampling once = {.kind = DPMF_SAMPLING_ALLOCATION, .count = bins, .picks = 1};
-    /* Of a part of an epoch not every unit takes part, and these accounts are for all of them. */
-    const int allocates = wanted(d, DPMF_SAMPLING_ALLOCATION) && !d->part_of_epoch;
-    const int has_bins = wanted(d, DPMF_SAMPLING_BALLS_IN_BINS) && !d->part_of_epoch;
-    const int capped = d->options.batch_cap != 0;
-    if (capped && allocates && has_bins) /* their batches are of nearly one size anyway */
-        design_note_skipped(d, "allocation and balls-in-bins were left out: neither has an account with a cap.");
-    for (const strategy_family *f = strategy_family_next(NULL); f != NULL; f = strategy_family_next(f)) {
-        const unsigned samplings = f->candidates.samplings;
-        const char *name = f->shown.name;
-        int added = 0;
-        if ((samplings & 1u << DPMF_SAMPLING_ALLOCATION) != 0 && allocates && !capped &&
-            bins * epochs == d->problem.steps && design_is_allowed(d, name)) {
-            const candidate *independent = best_of(d, name, -INFINITY);
-            if (independent == NULL || !allocation_loses(d, independent)) TRY(add_under(d, name, &once, &added));
-        }
-        if ((samplings & 1u << DPMF_SAMPLING_BALLS_IN_BINS) != 0 && has_bins && !capped) TRY(add_bins(d, name, bins));
-        if ((samplings & 1u << DPMF_SAMPLING_MIN_SEPARATION) != 0 &&
-            d->options.sampling == DPMF_SAMPLING_MIN_SEPARATION)
-            TRY(add_separated(d, name));
-    }
-    return DPMF_OK;
 }

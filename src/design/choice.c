@@ -293,6 +293,36 @@ static void add_choice(text *t, const dpmf_design *d, int64_t chosen) {
             floor(1e4 / c->ratio) / 1e4, d->proven.scope);
 }
 
+/* DP-SGD as it is usually run, with Poisson sampling, and without; where one is unknown, the other alone. */
+static void add_baseline(text *t, const dpmf_design *d, const candidate *baseline) {
+    const double chosen = d->candidates[d->chosen].compared, sampled_ = d->baseline_sampled, plain = d->baseline_plain;
+    const int both = sampled_ > 0 && isfinite(sampled_) && plain > 0 && !d->options.federated;
+    if (!both) {
+        name(t, &baseline->info);
+        add(t, " has %.4g times the %s", base_safe_digits(baseline->compared / chosen, 4, -1), measure(d));
+        return;
+    }
+    add(t, "%s has %.4g times the noise with Poisson sampling, %.4g without", family_of(&baseline->info)->baseline,
+        base_safe_digits(sampled_ / chosen, 4, -1), base_safe_digits(plain / chosen, 4, -1));
+}
+
+/* Where batches may be drawn in secret and DP-SGD is then the better choice, that comes first. */
+static void add_better_baseline(text *t, const dpmf_design *d) {
+    const double chosen = d->candidates[d->chosen].compared;
+    if (d->options.sampling != DPMF_SAMPLING_NONE || !(d->baseline_sampled > 0)) return;
+    if (d->baseline_sampled < chosen)
+        add(t,
+            "DP-SGD is the better choice if batches can be drawn in secret: with Poisson sampling (--sampling poisson) "
+            "independent noise has %.4g times the noise of the choice below.\n",
+            base_safe_digits(d->baseline_sampled / chosen, 4, 1));
+}
+
+static void add_saving(text *t, const dpmf_design *d) {
+    if (d->sampling_saves > 0 && d->sampling_saves < 1)
+        add(t, "With secret sampling (--sampling any) the noise would be at most %.3g times this.\n",
+            base_safe_digits(d->sampling_saves, 3, 1));
+}
+
 static void add_rivals(text *t, const dpmf_design *d, int64_t chosen) {
     const candidate *e = d->candidates;
     int64_t baseline = -1, next = -1;
@@ -301,16 +331,14 @@ static void add_rivals(text *t, const dpmf_design *d, int64_t chosen) {
         if (is_baseline(&e[i].info)) baseline = i;
         if (i > chosen && e[i].info.eligible && !e[i].info.is_search_point && !is_baseline(&e[i].info)) next = i;
     }
-    if (baseline >= 0 && !is_baseline(&e[chosen].info)) {
+    const int beside = baseline >= 0 && !is_baseline(&e[chosen].info);
+    if (beside) {
         add(t, "Beside it, ");
-        name(t, &e[baseline].info);
-        add(t, " has %.4g times the %s", base_safe_digits(e[baseline].compared / e[chosen].compared, 4, -1),
-            measure(d));
+        add_baseline(t, d, &e[baseline]);
         if (next < 0) add(t, ".\n");
     }
     if (next < 0) return;
-    add(t, baseline >= 0 && !is_baseline(&e[chosen].info) ? ", and the next eligible candidate, "
-                                                          : "The next eligible candidate, ");
+    add(t, beside ? ", and the next eligible candidate, " : "The next eligible candidate, ");
     name(t, &e[next].info);
     add(t, ", has %.4g times the %s.\n", base_safe_digits(e[next].compared / e[chosen].compared, 4, -1), measure(d));
 }
@@ -349,7 +377,9 @@ static void explain_choice(dpmf_design *d) {
     const int64_t chosen = d->chosen;
     text t = {d->why, sizeof d->why, 0};
     d->why[0] = 0;
+    add_better_baseline(&t, d);
     add_choice(&t, d, chosen);
+    add_saving(&t, d);
     add_rivals(&t, d, chosen);
     add_better(&t, d, chosen);
     add_rule(&t, d, &d->candidates[chosen].info);

@@ -136,7 +136,7 @@ static dpmf_status make_plain(const dpmf_workload *a, dpmf_workload **out) {
     return dpmf_workload_create(a->steps, &o, out);
 }
 
-static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_options *o, const design_manner *manner,
+static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_options *o, double part,
                                dpmf_design *d) {
     const dpmf_sampling none = {0};
     dpmf_participation *participation = NULL;
@@ -147,9 +147,8 @@ static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_
     if (o->tolerance == 0) d->options.tolerance = 1e-6;
     if (o->any_sampling)
         d->options.sampling = DPMF_SAMPLING_BLOCK_CYCLIC; /* its searches; the rest: design_samplings */
-    d->part_of_epoch = manner->part > 0;
-    d->choice_only = manner->choice_only;
-    d->probability = (d->part_of_epoch ? manner->part : (double)o->epochs) / (double)workload->steps;
+    d->part_of_epoch = part > 0;
+    d->probability = (d->part_of_epoch ? part : (double)o->epochs) / (double)workload->steps;
     const int64_t steps = workload->steps;
     dpmf_participation_kind kind = o->federated ? DPMF_PARTICIPATION_MIN_SEPARATION : DPMF_PARTICIPATION_CYCLIC;
     const int64_t apart = o->federated ? o->separation_low : (steps - 1) / o->epochs + 1;
@@ -226,14 +225,14 @@ static dpmf_status make_mechanism(dpmf_design *d) {
     return mechanism_make(&p, c->strategy, &o, &d->mechanism);
 }
 
-dpmf_status design_find(const dpmf_workload *workload, const dpmf_design_options *options, const design_manner *manner,
+dpmf_status design_find(const dpmf_workload *workload, const dpmf_design_options *options, double part,
                         dpmf_design **out) {
     dpmf_design *d = NULL;
     dpmf_status status = DPMF_OK;
-    assert(manner->part >= 0 && manner->part < 1 && (manner->part == 0 || options->epochs == 1));
+    assert(part >= 0 && part < 1 && (part == 0 || options->epochs == 1));
     TRY(check_question(workload, options));
     TRY(base_alloc(1, sizeof *d, "a design", (void **)&d));
-    TRY_DONE(open_design(workload, options, manner, d));
+    TRY_DONE(open_design(workload, options, part, d));
     TRY_DONE(find_candidates(d));
     TRY_DONE(design_choose(d, &d->chosen));
     *out = d;
@@ -265,10 +264,10 @@ void design_keep_chosen(dpmf_design *d) {
 
 dpmf_status dpmf_design_create(const dpmf_workload *workload, const dpmf_design_options *options, dpmf_design **out) {
     const dpmf_design_options o = options == NULL ? dpmf_design_options_defaults() : *options;
-    const design_manner whole = {0};
     dpmf_design *d = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(design_find(workload, &o, &whole, &d));
+    TRY_DONE(design_find(workload, &o, 0, &d));
+    TRY_DONE(design_compare_samplings(d));
     TRY_DONE(design_finish(d));
     design_explain(d);
     *out = d;
@@ -306,7 +305,8 @@ dpmf_design_info dpmf_design_get(const dpmf_design *d) {
                               .why = d->why,
                               .warnings = d->warnings,
                               .count = d->count,
-                              .chosen = d->chosen};
+                              .chosen = d->chosen,
+                              .sampling_would_save = d->sampling_saves};
 }
 
 const char *dpmf_design_warning(const dpmf_design *d, int64_t i) {

@@ -25,6 +25,7 @@ typedef struct candidate {
     double compared;         /* the noise that candidates are ordered by */
     double squared_errors;   /* without the sensitivity: their sum over the steps, and the largest error */
     double max_error;
+    double slack; /* of its account, relative in epsilon; 0: the account's own */
     char made_by[160];
 } candidate;
 
@@ -46,12 +47,11 @@ struct dpmf_design {
     dpmf_design_options options; /* with the presets filled in: dim, max_overhead, tolerance */
     double probability;          /* q: epochs/steps; less if a part of an epoch is planned */
     int part_of_epoch;           /* 1: a unit takes part at most once, with a probability below 1 */
-    int choice_only; /* 1: candidates that cannot be chosen may be missing, and sentences about others are not made */
-    dpmf_privacy unsampled;  /* the calibration that all candidates without sampling share: sigma, exact */
-    dpmf_lower_bound proven; /* without sampling, with adjacency: the problem's bound, or an optimizer's that is
+    dpmf_privacy unsampled;      /* the calibration that all candidates without sampling share: sigma, exact */
+    dpmf_lower_bound proven;     /* without sampling, with adjacency: the problem's bound, or an optimizer's that is
                                   * stronger or came first; scope NULL: none is known */
-    dpmf_workload *plain;    /* the workload without its schedule: for families that are not optimized for one */
-    int threads;             /* of a noise stream, on which its memory depends */
+    dpmf_workload *plain;        /* the workload without its schedule: for families that are not optimized for one */
+    int threads;                 /* of a noise stream, on which its memory depends */
     int64_t count, capacity;
     candidate *candidates;
     char skipped_for_time[DESIGN_SKIPPED];        /* searches that were cut short or left out, in sentences */
@@ -61,24 +61,22 @@ struct dpmf_design {
     const char *skipped_by_family;                /* the family of that candidate */
     double skipped_by_times;                      /* what is proven for all without sampling, over its noise */
     int64_t chosen;
+    double baseline_plain,
+        baseline_sampled;  /* noise of independent noise, without sampling and with Poisson's; 0: unknown */
+    double sampling_saves; /* the noise that secret sampling is known to reach, over that of the choice; 0: unknown */
     dpmf_mechanism *mechanism;
     char why[DESIGN_WHY];
     int64_t warnings;
     char warning[DESIGN_WARNINGS][DESIGN_WARNING];
 };
 
-/* How a plan asks for a point; zeros: as dpmf_design_create does. */
-typedef struct design_manner {
-    double part; /* of an epoch, above 0 and below 1: then options.epochs is 1; 0: whole epochs */
-    int choice_only;
-} design_manner;
-
 /*
  * dpmf_design_create in two halves: design_find chooses, and design_finish makes the mechanism of the choice. The families and
- * the unit of the options are borrowed until then.
+ * the unit of the options are borrowed until then. A `part` of an epoch, above 0 and below 1, needs options.epochs = 1; 0 means
+ * whole epochs.
  */
-DPMF_MUST_CHECK dpmf_status design_find(const dpmf_workload *workload, const dpmf_design_options *options,
-                                        const design_manner *manner, dpmf_design **out);
+DPMF_MUST_CHECK dpmf_status design_find(const dpmf_workload *workload, const dpmf_design_options *options, double part,
+                                        dpmf_design **out);
 DPMF_MUST_CHECK dpmf_status design_finish(dpmf_design *d);
 
 /* Frees all candidates except the chosen one, which becomes number 0. */
@@ -87,7 +85,11 @@ void design_keep_chosen(dpmf_design *d);
 /* The seconds that a row takes by the model on one thread of the reference machine, from its overhead. */
 double design_seconds(const dpmf_design *d, double overhead);
 
-/* design/exclude.c: is delta of independent noise under random allocation, one step of each epoch, certainly above this one? */
+/*
+ * design/exclude.c: is delta of independent noise under random allocation, one step of each epoch, certainly above this one? Above
+ * DESIGN_EXCLUDED_EPSILON the answer is always no: e^epsilon times the rounding of the tails is not far below delta there.
+ */
+#define DESIGN_EXCLUDED_EPSILON 20.0
 int design_allocation_exceeds(int64_t steps, int64_t epochs, double sigma, double epsilon, double delta);
 
 /* Is this family (a name of --family) named, or not excluded? A named family may take longer. */
@@ -102,10 +104,16 @@ void design_note_skipped(dpmf_design *d, const char *format, ...) __attribute__(
 /* Adds a family without parameters; one that does not support the workload is passed over. */
 DPMF_MUST_CHECK dpmf_status design_add_closed_form(dpmf_design *d, const char *family, const dpmf_sampling *sampling);
 
-/* Adds candidates under samplings whose accounts are not those of a sampled step composed. */
+/* design/samplings.c: adds candidates under samplings whose accounts are not those of a sampled step composed. */
 DPMF_MUST_CHECK dpmf_status design_samplings(dpmf_design *d);
 
+/* DP-SGD beside the choice, and, for a design without sampling, what secret sampling would save. */
+DPMF_MUST_CHECK dpmf_status design_compare_samplings(dpmf_design *d);
+
 dpmf_account_options design_account(const dpmf_design *d, const dpmf_sampling *sampling, const dpmf_strategy *strategy);
+
+/* Evaluates and calibrates a candidate, as below, and adds it to no list. */
+DPMF_MUST_CHECK dpmf_status design_evaluate(const dpmf_design *d, candidate *c, double *noise);
 
 /*
  * Evaluates and calibrates a candidate whose strategy (shared, not taken), sampling, is_search_point, worst_ratio and

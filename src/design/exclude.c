@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Independent noise under random allocation, ruled out before its account, which takes seconds, is asked for. A plan needs the
- * choice at each point and not every candidate; dpmf_design_create shows them all and never calls this.
+ * Independent noise under random allocation, ruled out before its account, which takes seconds to minutes, is asked for
+ * (design/samplings.c).
  *
  * Notation: n steps, each unit in one step of each of k epochs, standard deviation sigma at clip norm 1; P is a run with the
  * unit, Q one without it. For every event S, delta >= P[S] - e^epsilon Q[S], so that any event gives a lower bound. Two kinds:
@@ -22,8 +22,7 @@
 #include <math.h>
 
 enum { PLACES = 12, COUNTS = 24, EPOCHS_SUMMED = 64 };
-static const double CERTAIN = 2;       /* times delta */
-static const double EPSILON_MOST = 20; /* e^epsilon times the tails' rounding stays far below any delta */
+static const double CERTAIN = 2; /* times delta */
 
 /* Pr[m or more outputs are above c] with the unit, from below: participations above EPOCHS_SUMMED are left out. */
 static double with_unit(int64_t m, int64_t steps, int64_t epochs, double p0, double p1) {
@@ -54,7 +53,7 @@ static int counting_exceeds(int64_t steps, int64_t epochs, double sigma, double 
 
 int design_allocation_exceeds(int64_t steps, int64_t epochs, double sigma, double epsilon, double delta) {
     const double mu = (double)epochs / (sigma * sqrt((double)steps));
-    if (epsilon > EPSILON_MOST || !(sigma > 0)) return 0;
+    if (epsilon > DESIGN_EXCLUDED_EPSILON || !(sigma > 0)) return 0;
     if (account_gaussian_log_delta(mu, epsilon) > log(CERTAIN * delta)) return 1;
     return counting_exceeds(steps, epochs, sigma, epsilon, delta);
 }

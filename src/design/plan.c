@@ -168,8 +168,7 @@ static const strategy_family *baseline(void) {
 
 /* DP-SGD is a candidate of most designs; where it is not, it has one of its own. */
 static dpmf_status find_independent(const dpmf_design *d, const dpmf_workload *workload,
-                                    const dpmf_design_options *asked, const design_manner *manner,
-                                    dpmf_candidate *out) {
+                                    const dpmf_design_options *asked, double part, dpmf_candidate *out) {
     const char *name = baseline()->shown.name;
     dpmf_design *own = NULL;
     for (int64_t i = 0; i < d->count; i++) {
@@ -184,7 +183,7 @@ static dpmf_status find_independent(const dpmf_design *d, const dpmf_workload *w
     o.sampling = DPMF_SAMPLING_POISSON;
     o.memory = 0; /* shown whether or not it fits */
     o.max_overhead = INFINITY;
-    TRY(design_find(workload, &o, manner, &own));
+    TRY(design_find(workload, &o, part, &own));
     for (int64_t i = 0; i < own->count; i++)
         if (own->candidates[i].info.sampling.kind == DPMF_SAMPLING_POISSON) *out = own->candidates[i].info;
     dpmf_design_free(own);
@@ -198,16 +197,16 @@ static dpmf_status fill_point(void *context, int64_t item, int worker) {
     dpmf_plan *p = c->plan;
     dpmf_plan_row *row = &p->rows[item];
     dpmf_design_options asked = p->options.design;
-    const design_manner manner = {.part = row->epochs < 1 ? row->epochs : 0, .choice_only = 1};
+    const double part = row->epochs < 1 ? row->epochs : 0;
     dpmf_workload *workload = NULL;
     dpmf_design *d = NULL;
     dpmf_status status = DPMF_OK;
-    asked.epochs = row->epochs < 1 ? 1 : (int64_t)row->epochs;
+    asked.epochs = part > 0 ? 1 : (int64_t)row->epochs;
     asked.units = 0;
     asked.run = (dpmf_run){.threads = 1, .progress = watch, .context = &own};
     TRY_DONE(dpmf_workload_parse(p->options.workload, row->steps, &workload));
-    TRY_DONE(design_find(workload, &asked, &manner, &d));
-    TRY_DONE(find_independent(d, workload, &asked, &manner, &row->independent));
+    TRY_DONE(design_find(workload, &asked, part, &d));
+    TRY_DONE(find_independent(d, workload, &asked, part, &row->independent));
     row->chosen = d->candidates[d->chosen].info;
     row->noise_per_epoch = noise_of(&row->chosen, asked.loss) / row->epochs;
     row->independent_noise_per_epoch = noise_of(&row->independent, asked.loss) / row->epochs;

@@ -12,6 +12,7 @@
  */
 #include "base/linalg.h"
 #include "base/memory.h"
+#include "base/schedule.h"
 #include "base/status.h"
 #include "workload/workload.h"
 
@@ -20,95 +21,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * Learning-rate schedules by name, as factors over n steps, t = 0..n-1:
- *
- *     cooldown F, L   with m = round(F n): 1 before the last m steps, then 1 - (1-L) j/m for j = 1..m
- *     cosine L        L + (1-L) (1 + cos(pi t/(n-1)))/2: from 1 to L
- *     warmup F        with m = round(F n): j/m for j = 1..m, then 1
- *     step E, G       G^floor(t/E)
- *
- * A mechanism file holds both the text and the numbers and its reader compares them bit by bit, so that nothing here may
- * depend on a machine's mathematical library: additions, products and quotients only.
- */
-typedef struct parameter {
-    const char *name;
-    int open; /* 1: `low` itself is not accepted */
-    double low, high;
-    int whole; /* 1: a whole number */
-} parameter;
-
-typedef struct schedule_row {
-    const char *name, *form, *example;
-    int values;
-    parameter value[2];
-    void (*fill)(int64_t steps, const double *value, double *rates); /* a multiplication */
-} schedule_row;
-
-/* cos(pi x) for x in [0, 1] as the series of sin(pi (1/2 - x)), whose terms after the twelfth are below 1e-17. */
-static double half_cosine(double x) {
-    const double y = 3.14159265358979323846 * (0.5 - x), square = y * y;
-    double term = y, sum = 0;
-    for (int k = 1; k <= 12; k++) {
-        sum += term;
-        term *= -square / (double)(2 * k * (2 * k + 1));
-    }
-    return sum;
-}
-
-static void cool_down(int64_t steps, const double *value, double *rates) {
-    const int64_t m = (int64_t)round(value[0] * (double)steps);
-    for (int64_t j = 1; j <= m; j++)
-        rates[steps - m + j - 1] *= 1 - (1 - value[1]) * (double)j / (double)m;
-}
-
-static void follow_cosine(int64_t steps, const double *value, double *rates) {
-    const double floor_ = value[0];
-    for (int64_t t = 1; t < steps; t++)
-        rates[t] *= fmax(floor_, floor_ + (1 - floor_) * (1 + half_cosine((double)t / (double)(steps - 1))) / 2);
-}
-
-static void warm_up(int64_t steps, const double *value, double *rates) {
-    const int64_t m = (int64_t)round(value[0] * (double)steps);
-    for (int64_t j = 1; j <= m; j++)
-        rates[j - 1] *= (double)j / (double)m;
-}
-
-static void take_steps(int64_t steps, const double *value, double *rates) {
-    const double every = value[0];
-    double factor = 1, next = every;
-    for (int64_t t = 0; t < steps; t++) {
-        if ((double)t >= next) {
-            factor *= value[1];
-            next += every;
-        }
-        rates[t] *= factor;
-    }
-}
-
-static const schedule_row SCHEDULES[] = {
-    {"cooldown",
-     "FRACTION:FLOOR",
-     "cooldown:0.25:0.05",
-     2,
-     {{"fraction", 0, 0, 1, 0}, {"floor", 1, 0, 1, 0}},
-     cool_down},
-    {"cosine", "FLOOR", "cosine:0.1", 1, {{"floor", 1, 0, 1, 0}}, follow_cosine},
-    {"warmup", "FRACTION", "warmup:0.05", 1, {{"fraction", 0, 0, 1, 0}}, warm_up},
-    {"step",
-     "EVERY:FACTOR",
-     "step:1000:0.5",
-     2,
-     {{"every", 0, 1, 9007199254740992.0, 1}, {"factor", 1, 0, 1, 0}},
-     take_steps},
-};
-
 /* ---- text ---- */
 
-static const char ACCEPTED[] =
-    "accepted: prefix, momentum:B, nesterov:B, decay:L, lr:FILE.npy, "
-    "cooldown:FRACTION:FLOOR, cosine:FLOOR, warmup:FRACTION, step:EVERY:FACTOR joined by commas, or mean, window:W, "
-    "decay-power:P or file:PATH.npy";
+static const char ACCEPTED[] = "accepted: prefix, momentum:B, nesterov:B, decay:L, lr:FILE.npy, "
+                               "cooldown:FRACTION:FLOOR, linear:FLOOR, cosine:FLOOR, warmup:FRACTION, "
+                               "step:EVERY:FACTOR joined by commas, or mean, "
+                               "window:W, decay-power:P or file:PATH.npy";
 
 typedef struct parsed {
     dpmf_workload_options options;
@@ -151,36 +69,6 @@ static void note_schedule(parsed *p, const char *text) {
     base_write_raw(&p->schedule, text);
 }
 
-static dpmf_status check_value(const char *name, const parameter *v, double x) {
-    if ((v->open ? x > v->low : x >= v->low) && x <= v->high && (!v->whole || x == floor(x))) return DPMF_OK;
-    return base_fail(DPMF_ERROR_ARGUMENT, "workload: %s %s = %g, accepted%s %g%s %g%s", name, v->name, x,
-                     v->open ? ": above" : "", v->low, v->open ? ", up to" : " to", v->high, v->whole ? ", whole" : "");
-}
-
-static dpmf_status parse_schedule(const schedule_row *kind, slice rest, int64_t steps, parsed *p) {
-    char number_text[32], what[40], text[80];
-    double value[2] = {0};
-    int used = snprintf(text, sizeof text, "%s", kind->name);
-    for (int i = 0; i < kind->values; i++) {
-        const char *colon = memchr(rest.text, ':', rest.length);
-        const int last = i + 1 == kind->values;
-        if (!last && colon == NULL)
-            return base_fail(DPMF_ERROR_ARGUMENT, "workload: %s needs %s, as in %s", kind->name, kind->form,
-                             kind->example);
-        const size_t length = last ? rest.length : (size_t)(colon - rest.text);
-        snprintf(what, sizeof what, "%s %s", kind->name, kind->value[i].name);
-        TRY(number((slice){rest.text, length}, what, &value[i]));
-        TRY(check_value(kind->name, &kind->value[i], value[i]));
-        if (!last) rest = (slice){colon + 1, rest.length - length - 1};
-        base_format_double(value[i], number_text);
-        used += snprintf(text + used, sizeof text - (size_t)used, ":%s", number_text);
-    }
-    TRY(need_rates(p, steps));
-    kind->fill(steps, value, p->rates);
-    note_schedule(p, text);
-    return DPMF_OK;
-}
-
 static dpmf_status load_array(slice path, const char *what, dpmf_array *out) {
     char *copy = NULL;
     TRY(base_alloc((int64_t)path.length + 1, 1, what, (void **)&copy));
@@ -211,10 +99,14 @@ done:
     return status;
 }
 
+static int is_word(slice part, const char *word) {
+    return part.length == strlen(word) && memcmp(part.text, word, part.length) == 0;
+}
+
 static dpmf_status parse_part(slice part, int64_t steps, parsed *p) {
     slice rest = {0};
     char shown[64];
-    if (part.length == 6 && memcmp(part.text, "prefix", 6) == 0) return DPMF_OK;
+    if (is_word(part, "prefix")) return DPMF_OK;
     int nesterov = starts(part, "nesterov", &rest);
     if (nesterov || starts(part, "momentum", &rest)) {
         if (p->momentum_given)
@@ -228,9 +120,14 @@ static dpmf_status parse_part(slice part, int64_t steps, parsed *p) {
         p->decay_given = 1;
         return number(rest, "decay", &p->options.decay);
     }
-    for (size_t i = 0; i < sizeof SCHEDULES / sizeof SCHEDULES[0]; i++)
-        if (starts(part, SCHEDULES[i].name, &rest)) return parse_schedule(&SCHEDULES[i], rest, steps, p);
+    char text[BASE_SCHEDULE_TEXT];
     if (starts(part, "lr", &rest)) return parse_rates(rest, steps, p);
+    if (base_schedule_knows(part.text, part.length)) {
+        TRY(need_rates(p, steps));
+        TRY(base_schedule_apply("workload", 1, part.text, part.length, steps, p->rates, text));
+        note_schedule(p, text);
+        return DPMF_OK;
+    }
     return base_fail(DPMF_ERROR_ARGUMENT, "workload: '%s', %s", base_show(part.text, part.length, shown), ACCEPTED);
 }
 

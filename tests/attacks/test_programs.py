@@ -247,7 +247,7 @@ class Neighbours(Case):
                 data = self.write("train.csv", table(600, 1, users=30 if unit else 0, hostile=words))
                 asked = [data, "--test-data" if not unit else "--hold-out", test if not unit else "60"]
                 code, out, err = run("train", "--data", *asked, *unit, "--batch", "10", "--epochs", "2", "--epsilon",
-                                     "4", "--delta", "1e-5", "--family", "identity", "--model", "mlp:4", "--json")
+                                     "4", "--delta", "1e-5", "--family", "identity", "--sampling", "none", "--model", "mlp:4", "--json")
                 self.assertEqual((code, err), (0, ""), words)
                 found.append((bool(unit), json.dumps(self.seen(json.loads(out)))))
             self.assertEqual(len(set(found)), 1 + bool(unit))
@@ -257,7 +257,7 @@ class Neighbours(Case):
         for words in [None, "nan", "1e38"]:
             data = self.write("train.csv", table(600, 1, hostile=words))
             code, out, err = run("train", "--data", data, "--test-data", data, "--batch", "60", "--epochs", "2",
-                                 "--epsilon", "4", "--delta", "1e-5", "--family", "identity")
+                                 "--epsilon", "4", "--delta", "1e-5", "--family", "identity", "--sampling", "none")
             shape = [line.split()[0] for line in out.splitlines() if line.strip()]
             if words is None:
                 expected = (code, len(err), shape)

@@ -2,6 +2,7 @@
 """design: the published setting, the choice, refusals, and the contents of the saved file."""
 import json
 import math
+import re
 import unittest
 
 from harness import Case, run
@@ -93,6 +94,66 @@ class Choice(Case):
     def test_a_design_is_the_same_for_any_threads(self):
         one = self.ok(*SMALL, "--threads", 1, "--json")
         self.assertEqual(one, self.ok(*SMALL, "--threads", 3, "--json"))
+
+
+class Sampling(Case):
+    """What secret sampling would save, and DP-SGD as people run it."""
+
+    SETTINGS = [(128, 4, 1), (256, 1, 4), (300, 3, 8), (60, 2, 2)]
+
+    def run_of(self, steps, epochs, epsilon):
+        return ["design", "--steps", steps, "--epochs", epochs, "--epsilon", epsilon, "--delta", "1e-6", "--dim", 1000]
+
+    def poisson(self, asked):
+        return self.json_once(*asked, "--sampling", "poisson", "--families", "identity")["chosen"]
+
+    def test_the_saving_is_a_bound_that_a_second_design_keeps(self):
+        found = []
+        for setting in self.SETTINGS:
+            asked = self.run_of(*setting)
+            plain, best = self.json_once(*asked), self.json_once(*asked, "--sampling", "any")
+            saves, ratio = plain["sampling_would_save"], best["chosen"]["noise_rms"] / plain["chosen"]["noise_rms"]
+            self.assertLessEqual(ratio, saves * 1.001, setting)  # the choice may be within 0.1 % of the least
+            self.assertLess(saves, 1.15 * ratio, setting)  # allocations and general banded C are not looked at
+            self.assertLessEqual(saves, 1)
+            line = re.findall(r"With secret sampling \(--sampling any\) the noise would be at most (\S+) times this\.", plain["why"])
+            self.assertEqual(len(line), int(saves < 1))
+            if line:
+                self.assertTrue(saves <= float(line[0]) <= saves + 0.01)
+            found.append(saves)
+            self.assertIsNone(best["sampling_would_save"])
+            self.assertNotIn("With secret sampling", best["why"])
+        self.assertLess(min(found), 0.8)
+        self.assertEqual(max(found), 1)
+
+    def test_it_is_null_where_it_is_not_computed(self):
+        asked = self.run_of(128, 4, 1)
+        for more in (["--sampling", "block-cyclic"], ["--sampling", "poisson"], ["--families", "blt"]):
+            self.assertIsNone(self.json(*asked, *more)["sampling_would_save"], more)
+        federated = ["design", "--steps", 128, "--epsilon", 1, "--delta", "1e-6", "--participation", "min-sep:4,10..20", "--unit", "user",
+                     "--families", "blt,identity"]
+        self.assertIsNone(self.json(*federated)["sampling_would_save"])
+        only = self.json(*asked, "--families", "identity,blt")  # of the families that were asked for
+        self.near(only["sampling_would_save"], self.poisson(asked)["noise_rms"] / only["chosen"]["noise_rms"])
+
+    def test_dp_sgd_is_compared_as_people_run_it(self):
+        first = set()
+        for setting in self.SETTINGS:
+            asked = self.run_of(*setting)
+            for more in ([], ["--sampling", "block-cyclic"], ["--sampling", "any"]):
+                found = self.json_once(*asked, *more)
+                chosen = found["chosen"]
+                if chosen["family"] == "identity":
+                    continue
+                plain = next(c for c in found["candidates"] if c["family"] == "identity" and not c["amplified"])
+                words = re.search(r"independent noise \(DP-SGD\) has (\S+) times the noise with Poisson sampling, (\S+) without", found["why"])
+                for word, noise in zip(words.groups(), (self.poisson(asked)["noise_rms"], plain["noise_rms"])):
+                    self.near(float(word), noise / chosen["noise_rms"], 1e-3)
+                    self.assertLessEqual(float(word), noise / chosen["noise_rms"])  # four digits, towards the modest side
+                better = not more and float(words[1]) < 1
+                self.assertEqual(found["why"].startswith("DP-SGD is the better choice if batches can be drawn in secret"), better)
+                first.add(better)
+        self.assertEqual(first, {False, True})
 
 
 class Federated(Case):

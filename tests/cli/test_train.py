@@ -2,6 +2,7 @@
 """train: data from IDX and CSV, private and plain runs, resuming after kill -9, and what is refused."""
 import gzip
 import json
+import math
 import os
 import random
 import signal
@@ -10,12 +11,13 @@ import subprocess
 import time
 import unittest
 
-from harness import DPMF, Case, run
+from harness import DPMF, Case, npy, run
 from verify_cases import File
 
 KEYS = ["schema", "version", "test_accuracy", "test_loss", "evaluated_on", "epsilon", "delta", "kind", "sigma", "family",
         "workload", "features", "model", "dim", "examples", "unit", "units", "steps", "batch", "epochs", "sampler", "clip",
-        "optimizer", "learning_rate", "momentum", "resumed_at", "seconds", "seconds_noise", "release", "private", "digest", "out",
+        "optimizer", "learning_rate", "momentum", "schedule", "resumed_at", "seconds", "seconds_noise", "release", "private",
+        "digest", "out",
         "test_curve", "statement", "protected"]
 
 
@@ -72,7 +74,7 @@ class Runs(Training):
                             "0.9", "--model", "mlp:8")
         self.assertGreater(hidden["test_accuracy"], 0.9)
         self.assertEqual(hidden["dim"], 8 * 3 + 4 * 9)
-        self.assertEqual(hidden["workload"], "momentum:0.9")
+        self.assertEqual((hidden["workload"], hidden["schedule"]), ("prefix", "linear"))
 
     def test_not_private_is_said(self):
         for arguments in [["--noiseless"], [*self.private, *self.seed]]:
@@ -163,14 +165,22 @@ class Runs(Training):
                 self.assertEqual(answer["steps"], steps)
                 self.assertAlmostEqual(answer["batch"], batch, 0)
 
-    def test_optimizers_and_schedules_become_workloads(self):
+    def test_optimizers_and_schedules_are_post_processing_unless_asked(self):
+        own = ["--workload", "own"]
         for arguments, workload in [(["--optimizer", "adam", "--learning-rate", "0.05"], "prefix"),
-                                    (["--schedule", "cooldown:0.5:0.1", "--momentum", "0.5"],
+                                    (["--schedule", "cooldown:0.5:0.1", "--momentum", "0.5"], "prefix"),
+                                    (["--schedule", "cooldown:0.5:0.1", "--momentum", "0.5", *own],
                                      "momentum:0.5,cooldown:0.5:0.1"),
-                                    (["--decay", "0.02"], "decay:0.01"), (["--zero-above", "5"], "prefix")]:
+                                    (own, "linear:0"), (["--schedule", "constant", *own], "prefix"),
+                                    (["--decay", "0.02"], "prefix"),
+                                    (["--decay", "0.02", "--schedule", "constant", *own], "decay:0.01"),
+                                    (["--workload", "momentum:0.5"], "momentum:0.5"), (["--zero-above", "5"], "prefix")]:
             with self.subTest(arguments=arguments):
-                answer = self.train(*self.plan, *self.private, *arguments)
-                self.assertIn(answer["workload"], [workload, workload.replace("cooldown:0.5:0.1", "lr")])
+                self.assertEqual(self.train(*self.plan, *self.private, *arguments)["workload"], workload)
+        self.refuse(*self.csv, *self.plan, *self.private, *own, "--optimizer", "adam", says=["--workload own", "prefix"])
+        for schedule in ("cosine", "cosine:0", "cooldown:0.5:0"):
+            self.refuse(*self.csv, *self.plan, *self.private, *own, "--schedule", schedule,
+                        says=["--workload own", "floor = 0", "no inverse"])
 
 
 class Designed(Training):
@@ -178,7 +188,8 @@ class Designed(Training):
 
     def test_a_design_is_made_for_the_run(self):
         for family in ["identity", "toeplitz"]:
-            answer = self.train(*self.plan, "--epsilon", "8", "--delta", "1e-5", "--family", family, *self.seed)
+            answer = self.train(*self.plan, "--epsilon", "8", "--delta", "1e-5", "--family", family, "--sampling", "none",
+                                *self.seed)
             self.assertEqual((answer["family"], answer["sampler"], answer["kind"]), (family, "cyclic:60", "exact"))
             self.near(answer["epsilon"], 8, 1e-6)
         answer = self.train(*self.plan, "--epsilon", "8", "--delta", "1e-5", "--family", "identity", "--sampling",
@@ -294,20 +305,172 @@ class Resume(Training):
                                 (["--learning-rate", "0.25"], "learning rate is 0.5 in it and 0.25 here"),
                                 (["--model", "mlp:3"], "model is softmax in it and mlp:3 here"),
                                 (["--seed", "7"], "seed is 0 in it and 7 here"),
-                                (["--optimizer", "adam"], "optimizer is sgd in it and adam here")]:
+                                (["--optimizer", "adam"], "optimizer is sgd in it and adam here"),
+                                (["--momentum", "0.5"], "momentum is 0 in it and 0.5 here"),
+                                (["--schedule", "constant"], "and constant here"),
+                                (["--schedule", "cosine:0"], "schedule is ")]:
             self.refuse(*self.csv, *given, *self.key, *arguments, says=["another run", says])
         self.refuse(*self.csv, *given, "--key-file", self.path("other"), says="it has another key")
         self.refuse(*self.csv[:1], self.path("test.csv"), *self.csv[2:], *self.plan, *state, "--testing-seed", "1",
                     *self.private, says="")
         self.refuse(*self.csv, "--batch", "60", "--epochs", "6", *self.private, *state, *self.key, says="--steps")
         self.refuse(*self.csv, *self.plan, "--epsilon", "4", *self.private[2:], *state, *self.key, says="--epsilon")
-        self.refuse(*self.csv, *given, *self.key, "--momentum", "0.5", says="--workload")
+        self.refuse(*self.csv, *given, *self.key, "--workload", "momentum:0.5", says="--workload")
         self.refuse(*self.csv, *given, *self.key, "--adjacency", "replace-one", says="--adjacency")
         self.refuse(*self.csv, "--steps", "50", "--epochs", "10", *self.private, *state, *self.key, says="--batch")
-        self.refuse(*self.csv, *self.plan, *self.private[:4], *state, *self.key, says="--sampling")
+        for sampling in ([], ["--sampling", "any"], ["--sampling", "none"], ["--sampling", "allocation"]):
+            self.refuse(*self.csv, *self.plan, *self.private[:4], *sampling, *state, *self.key, says="--sampling")
         self.assertEqual(self.weights("run"), before)
         self.write("run", before[:-1] + bytes([before[-1] ^ 1]))
         self.refuse(*self.csv, *given, *self.key, code=1, says="changed")
+
+
+class Defaults(Training):
+    """A rate that falls to 0, a mechanism for prefix sums, and the best sampling."""
+
+    def setUp(self):
+        super().setUp()
+        self.asked = ["--epsilon", "2", "--delta", "1e-5"]
+
+    def rates(self, values):
+        return "lr:" + self.write("lr.npy", npy(values))
+
+    def test_what_is_left_open_is_as_if_it_were_said(self):
+        said = ["--schedule", "linear", "--workload", "prefix", "--sampling", "any"]
+        short = self.train(*self.plan, *self.asked, *self.seed, "--out", self.path("short"))
+        self.assertEqual((short["schedule"], short["workload"]), ("linear", "prefix"))
+        self.train(*self.plan, *self.asked, *self.seed, *said, "--out", self.path("long"))
+        self.assertEqual(self.weights("short"), self.weights("long"))
+        self.train(*self.plan, *self.asked, *self.seed, "--schedule", "constant", "--out", self.path("constant"))
+        self.assertNotEqual(self.weights("short"), self.weights("constant"))
+
+    def test_a_schedule_is_its_factors(self):
+        steps = 50
+        for text, factor in [("linear", lambda t: (steps - t) / steps), ("linear:0.25", lambda t: 0.25 + 0.75 * ((steps - t) / steps)),
+                             ("constant", lambda t: 1.0),
+                             ("linear,warmup:0.1", lambda t: (steps - t) / steps * (min(5, t + 1) / 5))]:
+            for optimizer in ("sgd", "adam"):
+                with self.subTest(schedule=text, optimizer=optimizer):
+                    made = []
+                    for schedule in (text, self.rates([factor(t) for t in range(steps)])):
+                        answer = self.train(*self.plan, "--noiseless", "--optimizer", optimizer, "--schedule", schedule, "--out",
+                                            self.path("w"))
+                        made.append(answer["test_loss"])
+                    self.near(made[0], made[1], 1e-6)
+
+    def test_a_rate_may_fall_to_zero_and_never_below(self):
+        """The last step of a cosine to 0 moves nothing; without it the model is the same."""
+        whole = self.train(*self.plan, "--noiseless", "--schedule", "cosine:0", "--out", self.path("a"))
+        self.train(*self.plan, "--noiseless", "--schedule", "cosine", "--out", self.path("b"))
+        self.assertEqual(self.weights("a"), self.weights("b"))
+        self.assertEqual(whole["schedule"], "cosine:0")
+        factors = [0.5 * (1 + math.cos(math.pi * t / 49)) for t in range(49)]
+        self.train(*self.plan, "--noiseless", "--schedule", self.rates(factors + [0.0]), "--out", self.path("c"))
+        self.assertEqual(self.train(*self.plan, *self.asked, "--schedule", "cosine:0")["workload"], "prefix")
+        self.refuse(*self.csv, *self.plan, "--noiseless", "--schedule", self.rates(factors + [-1e-9]),
+                    says=["--schedule", "-1e-09", "step 49"])
+        for schedule, says in [("cosine:-0.1", "accepted 0 to 1"), ("linear:2", "accepted 0 to 1"), ("linear,constant", "'constant'"),
+                               ("prefix", "'prefix'")]:
+            self.refuse(*self.csv, *self.plan, "--noiseless", "--schedule", schedule, says=["--schedule", says])
+
+    def test_the_sampler_does_what_the_mechanism_assumes(self):
+        """For each epsilon the best of all samplings and of a fixed order; batches and steps are those that were asked for."""
+        kinds = set()
+        for epsilon in ("0.5", "2", "30"):
+            path = self.path("run" + epsilon)
+            answer = self.train(*self.plan, "--epsilon", epsilon, "--delta", "1e-5", *self.seed, "--checkpoint", path)
+            self.assertEqual((answer["steps"], answer["units"]), (50, 600))
+            self.near(answer["batch"], 60, 1e-9)
+            self.assertLessEqual(answer["epsilon"], float(epsilon) * (1 + 1e-9))
+            held = self.json("inspect", path + ".mechanism")
+            kind = answer["sampler"].split(":")[0]
+            kinds.add(kind)
+            if kind == "cyclic":
+                self.assertEqual((held["sampling"], held["participation"]), ("none", "cyclic:5,10"))
+                self.assertNotIn("kept secret", answer["statement"])
+            else:
+                self.assertEqual(held["sampling"], answer["sampler"])
+                self.assertIn("kept secret", answer["statement"])
+            chosen = held["sigma"] * held["rms_loss"]
+            for sampling in ("none", "poisson", "block-cyclic"):
+                other = self.path(sampling + epsilon)
+                self.train(*self.plan, "--epsilon", epsilon, "--delta", "1e-5", *self.seed, "--sampling", sampling, "--checkpoint",
+                           other)
+                held = self.json("inspect", other + ".mechanism")
+                self.assertLessEqual(chosen, 1.0011 * held["sigma"] * held["rms_loss"])
+        self.assertGreater(len(kinds), 1, kinds)
+
+    def test_the_batch_is_the_one_asked_for_under_every_sampling(self):
+        """Where the batch divides the examples nearly enough for one number of steps, and where it does not."""
+        for arguments, steps, batch in [(["--batch", "7", "--epochs", "2"], 172, 600 / 86),
+                                        (["--batch", "70", "--epochs", "5"], 43, 600 * 5 / 43),
+                                        (["--batch", "170", "--epochs", "1"], 4, 150),
+                                        (["--steps", "43", "--batch", "70"], 43, 600 * 5 / 43),
+                                        (["--steps", "27", "--epochs", "5"], 27, 600 * 5 / 27)]:
+            for epsilon in ("0.5", "30"):
+                with self.subTest(arguments=arguments, epsilon=epsilon):
+                    answer = self.train(*arguments, "--epsilon", epsilon, "--delta", "1e-5")
+                    self.assertEqual(answer["steps"], steps)
+                    order = 600 / math.ceil(steps / round(batch * steps / 600))  # the mean of a fixed order
+                    self.near(answer["batch"], order if answer["sampler"].startswith("cyclic") else batch, 1e-9)
+                    given = int(arguments[arguments.index("--batch") + 1]) if "--batch" in arguments else None
+                    if answer["sampler"].startswith("cyclic") and given:
+                        self.assertEqual(answer["sampler"], "cyclic:%d" % given)
+        self.refuse(*self.csv, "--steps", "571", "--epochs", "1", *self.asked, says=["--batch", "--sampling poisson"])
+        self.refuse(*self.csv, "--steps", "15", "--batch", "60", *self.asked, says=["--steps 15", "10 steps"])
+
+    def test_every_sampling_that_makes_sense_is_accepted(self):
+        for sampling, kinds, plan in [("none", {"cyclic"}, self.plan), ("poisson", {"poisson"}, self.plan),
+                                      ("allocation", {"allocation"}, ["--batch", "7", "--epochs", "2"]),
+                                      ("block-cyclic", {"cyclic", "poisson", "block-cyclic"}, self.plan),
+                                      ("balls-in-bins", {"balls-in-bins"}, ["--batch", "7", "--epochs", "2"])]:
+            with self.subTest(sampling=sampling):
+                answer = self.train(*plan, "--epsilon", "1", "--delta", "1e-8", "--sampling", sampling)
+                self.assertIn(answer["sampler"].split(":")[0], kinds)
+                if plan is not self.plan:
+                    self.assertEqual(answer["steps"], 172)  # two whole epochs of round(600/7) steps
+        answer = self.train(*self.plan, *self.asked, "--sampling", "min-sep", "--family", "banded-toeplitz")
+        self.assertIn(answer["sampler"].split(":")[0], {"cyclic", "min-sep"})
+        capped = self.train(*self.plan, "--epsilon", "0.5", "--delta", "1e-5", "--batch-cap", "90")
+        self.assertIn(",cap:90:600", capped["sampler"])
+        self.refuse(*self.csv, *self.plan, *self.asked, "--batch-cap", "50", says=["--batch-cap 50", "60"])
+        self.refuse(*self.csv, *self.plan, *self.asked, "--sampling", "allocation", "--batch-cap", "90", says="--batch-cap")
+        for sampling in ("block-cyclic", "balls-in-bins", "any"):
+            self.refuse(*self.csv, *self.plan, "--noiseless", "--sampling", sampling, says="--noiseless")
+
+    def test_users_are_sampled_in_the_same_way(self):
+        data = ["--data", self.write("u.csv", table(600, 1, 40)), "--test-data", self.write("v.csv", table(99, 2, 9))]
+        user = ["--unit", "user", "--user", "who", "--batch", "8", "--epochs", "5"]
+        answer = self.train(*user, "--epsilon", "1", "--delta", "1e-5", data=data)
+        self.assertEqual((answer["units"], answer["steps"]), (40, 25))
+        self.near(answer["batch"], 8, 1e-9)
+        self.assertNotIn("cyclic:", answer["sampler"].split("block-")[-1][:7])
+        self.assertIn("one user", answer["statement"])
+
+    def test_a_run_with_defaults_is_resumed_and_compared(self):
+        asked = [*self.plan, *self.asked, "--key-file", self.path("key"), "--checkpoint", self.path("run"), "--every", "10"]
+        whole = self.train(*asked, "--out", self.path("a"))
+        self.assertEqual(self.train(*asked, "--out", self.path("b"))["resumed_at"], whole["steps"])
+        self.assertEqual(self.weights("a"), self.weights("b"))
+        for arguments, says in [(["--schedule", "constant"], ["schedule is ", "and constant here"]),
+                                (["--schedule", "linear:0.5"], "schedule is "),
+                                (["--sampling", "poisson"], "--sampling"), (["--sampling", "none"], "--sampling"),
+                                (["--workload", "own"], "--workload")]:
+            self.refuse(*self.csv, *asked, *arguments, says=says)
+        self.refuse(*self.csv, "--batch", "30", "--epochs", "5", *asked[4:], says="--steps")
+        self.refuse(*self.csv, "--steps", "50", "--epochs", "10", *asked[4:], says="--batch")
+
+    def test_two_schedules_of_one_text_are_two_runs(self):
+        """Batches and noise follow the factors themselves: the name of a file would not tell two runs apart. At tiny rates the
+        weights are the rate times a sum over the batches, so that with the same batches twice the factors give twice the weights."""
+        asked = ["--steps", "10", "--epochs", "1"]
+        self.train(*asked, *self.private, *self.seed, "--checkpoint", self.path("c"))
+        found = []
+        for factor in (1e-6, 2e-6):
+            self.train(self.path("c.mechanism"), "--noiseless", *self.seed, "--clip", "1", "--schedule", self.rates([factor] * 10), "--out",
+                       self.path("w"))
+            found.append(struct.unpack("<%dd" % 12, self.weights("w")[-96:]))
+        self.assertGreater(max(abs(b / a - 2) for a, b in zip(*found)), 0.01)
 
 
 class Usage(Training):

@@ -117,6 +117,11 @@ class Weights(Case):
     def test_several_processes_give_the_weights_of_one(self):
         self.compare(*self.plan, *self.seed, "--model", "mlp:8", "--momentum", "0.9", "--learning-rate", "0.2")
 
+    def test_the_sampling_that_the_design_chooses_gives_the_weights_of_one(self):
+        self.compare("--batch", "60", "--epochs", "5", "--epsilon", "1", "--delta", "1e-5", *self.seed)
+        self.assertNotIn(" cyclic", " " + self.train(0, "--batch", "60", "--epochs", "5", "--epsilon", "1", "--delta", "1e-5",
+                                                     *self.seed)["sampler"])
+
     def test_users_adam_and_sampling_give_the_weights_of_one(self):
         self.write("train.csv", table(600, 1, 50))
         self.write("test.csv", table(200, 2, 50))
@@ -145,7 +150,7 @@ class Noise(Case):
         """Every gradient is above the limit and adds nothing: what is left is noise, exactly that of one process."""
         noise = [*self.seed, "--zero-above", "1e-30", "--model", "mlp:5"]
         for family in ("blt", "banded-toeplitz"):
-            self.train(0, *self.plan[:-1], family, *noise, "--out", self.path("alone"), "--checkpoint",
+            self.train(0, *self.plan[:-1], family, "--sampling", "none", *noise, "--out", self.path("alone"), "--checkpoint",
                        self.path(family))
             for ranks in SEVERAL:
                 self.train(ranks, self.path(family + ".mechanism"), "--batch", "60", *noise, "--out",
@@ -267,7 +272,7 @@ class Disagreement(Case):
 
     def test_a_rank_with_another_mechanism_is_named(self):
         for family in ("blt", "identity"):
-            self.train(0, *self.plan[:-1], family, *self.seed, "--checkpoint", self.path(family))
+            self.train(0, *self.plan[:-1], family, "--sampling", "none", *self.seed, "--checkpoint", self.path(family))
         first, second = (["train", self.path(family + ".mechanism"), *self.csv, "--batch", "60", *self.seed]
                          for family in ("blt", "identity"))
         self.refused(2, ["rank 1: another mechanism"], (1, first), (2, second))

@@ -54,7 +54,7 @@ static void test_trainer_options_out_of_range_are_refused(void **unused) {
     dpmf_dataset *data = case_data(15), *alone = NULL;
     case_plan plan = case_defaults();
     case_run r = case_begin(data, &plan);
-    double schedule[20] = {1, 1, 1, 0};
+    double schedule[20] = {1, 1, 0, -0.5};
     (void)unused;
 #define REFUSE(field, value, says)                                                                                     \
     do {                                                                                                               \
@@ -79,7 +79,7 @@ static void test_trainer_options_out_of_range_are_refused(void **unused) {
     REFUSE(adam_epsilon, 0, "adam_epsilon");
     REFUSE(decay, 2, "decay = 2");
     REFUSE(decay, -1, "decay");
-    REFUSE(schedule, schedule, "schedule[3] = 0");
+    REFUSE(schedule, schedule, "schedule[3] = -0.5, accepted: 0 to below 1e30");
     REFUSE(optimizer, (dpmf_optimizer)7, "optimizer 7");
     REFUSE(part, 1, "part 1 of 1");
     REFUSE(parts, 2, "reduce");

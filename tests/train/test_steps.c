@@ -150,6 +150,36 @@ static void test_sgd_is_the_linear_map_of_its_workload(void **unused) {
 
 /* ---- a step ---- */
 
+/* With a factor of 0 the weights stand still, bit for bit, and the step, its noise and its momentum go on. */
+static void test_a_step_with_a_factor_of_zero_moves_nothing(void **unused) {
+    dpmf_dataset *data = case_data(9);
+    double schedule[20];
+    (void)unused;
+    for (int adam = 0; adam < 2; adam++) {
+        case_plan plan = case_defaults();
+        for (int t = 0; t < 20; t++)
+            schedule[t] = t % 5 == 2 ? 0 : 1;
+        plan.options.schedule = schedule;
+        plan.options.optimizer = adam ? DPMF_OPTIMIZER_ADAM : DPMF_OPTIMIZER_SGD;
+        plan.options.momentum = adam ? 0 : 0.9;
+        plan.options.decay = 0.125;
+        case_run r = case_open(data, &plan);
+        const size_t bytes = (size_t)r.trainer->model.dim * sizeof(float);
+        float *before = malloc(bytes), *state = malloc(bytes);
+        for (int t = 0; t < 20; t++) {
+            memcpy(before, r.trainer->weights, bytes);
+            memcpy(state, r.trainer->stepper.state, bytes);
+            case_steps(&r, 1);
+            assert_int_equal(memcmp(before, r.trainer->weights, bytes) == 0, t % 5 == 2);
+            assert_memory_not_equal(state, r.trainer->stepper.state, bytes);
+        }
+        free(before);
+        free(state);
+        case_close(&r);
+    }
+    dpmf_dataset_free(data);
+}
+
 /* The released sum is the clipped sum plus the row of the mechanism's noise under the run's own label. */
 static void test_the_row_of_noise_is_added_to_the_clipped_sum(void **unused) {
     dpmf_dataset *data = case_data(9);
@@ -287,6 +317,7 @@ int main(void) {
         cmocka_unit_test(test_plain_sgd_is_the_reference),
         cmocka_unit_test(test_adam_is_its_definition),
         cmocka_unit_test(test_sgd_is_the_linear_map_of_its_workload),
+        cmocka_unit_test(test_a_step_with_a_factor_of_zero_moves_nothing),
         cmocka_unit_test(test_the_row_of_noise_is_added_to_the_clipped_sum),
         cmocka_unit_test(test_any_other_setting_has_other_noise),
         cmocka_unit_test(test_weights_have_the_same_bits_for_any_threads),
