@@ -87,8 +87,9 @@ static dpmf_status add_separated(dpmf_design *d, const char *family) {
 
 /*
  * The account of an allocation takes seconds, minutes for several epochs at a large epsilon, and it is for independent noise alone.
- * Its sigma was measured (4 to 400 steps per epoch) as at least 0.76 of Poisson sampling's for one epoch up to epsilon = 10 and
- * 0.5 up to 100; for ten epochs as 0.91 up to 10, and above 1 beyond. Where more than that is missing, it is tried when named.
+ * Its sigma over Poisson sampling's, at delta = 1e-5 and 4 to 100 steps per epoch: for one epoch at least 0.76 at epsilon = 0.5, 2
+ * and 8, and 0.51 at 16, 32 and 100; for ten epochs at least 0.91 at 0.5, 2 and 8, and above 1 at 32. Between these points the
+ * limits are a rule and not proven: what they leave out is named in the answer, and is tried when allocation is named.
  */
 static double allocation_may_gain(const dpmf_design *d) {
     const int once = d->options.epochs == 1;
