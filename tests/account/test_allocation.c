@@ -204,6 +204,84 @@ static void test_delta_falls_far_in_the_tail(void **state) {
     }
 }
 
+/*
+ * Few steps at little noise: delta by nested Gauss quadrature, one ratio after the other, right to the digits given. The law on several
+ * scales ends far above it there, by a factor of 2 in these settings, and delta rose with the number of steps.
+ */
+static void test_delta_of_few_steps_agrees_with_quadrature(void **state) {
+    static const struct {
+        double sigma;
+        int64_t bins;
+        double epsilon, delta;
+    } known[] = {{.6, 3, 5.04, 7.370158843e-4},  {.6, 4, 5.12, 3.465782794e-4}, {.65, 3, 5.12, 1.575479853e-4},
+                 {.55, 5, 5.12, 9.445506805e-4}, {.8, 5, 4, 1.340112804e-5},    {2, 3, 1.5, 2.529214648e-7},
+                 {1, 4, 8, 3.137058637e-20}};
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const double found = exp(allocation_log_delta(known[i].sigma, known[i].bins, known[i].epsilon));
+        if (!(found >= known[i].delta * (1 - 1e-9) && found <= 1.001 * known[i].delta))
+            fail_msg("sigma %g, 1 of %lld, epsilon %g: delta %.10g, not %.10g", known[i].sigma,
+                     (long long)known[i].bins, known[i].epsilon, found, known[i].delta);
+    }
+}
+
+static long double upper_tail(long double z) {
+    return 0.5L * erfcl(z / sqrtl(2.0L));
+}
+
+/* A difference of two numbers that were both raised was below the truth by 6e-12 of itself. */
+static void test_what_one_big_ratio_pays_is_not_below_the_truth(void **state) {
+    (void)state;
+    for (double sigma = 0.1; sigma < 20; sigma *= 1.3)
+        for (double place = 0.5; place < 30; place += 0.37) {
+            const double cut = exp(place / sigma - 0.5 / (sigma * sigma));
+            allocation_law law;
+            if (!(cut > 1.5 && cut < 1e100)) continue;
+            check_ok(allocation_law_create(sigma, cut / 64, 64, ALLOCATION_UPPER, &law));
+            const long double z = sigma * logl(law.cut) + 0.5L / sigma;
+            for (int part = 8; part <= 16; part++) {
+                const double k = part / 16.0 * law.cut;
+                const long double truth = upper_tail(z - 1 / (long double)sigma) - k * upper_tail(z);
+                if (!(allocation_call(&law, k) >= truth))
+                    fail_msg("sigma %g, cut %g, k %g: %.17g, below %.17g", sigma, law.cut, k, allocation_call(&law, k),
+                             (double)truth);
+            }
+            allocation_law_free(&law);
+        }
+}
+
+/* e^(order x) underflows in every cell that has mass: the moment was 0, and with it the bound of what is below a window. */
+static void test_a_moment_far_below_every_double_has_a_logarithm(void **state) {
+    const double orders[] = {-500, -2000, -20000};
+    allocation_law law;
+    (void)state;
+    check_ok(allocation_law_create(100, 1e-3, 1200, ALLOCATION_UPPER, &law));
+    for (int i = 0; i < 3; i++) {
+        const double found = allocation_log_moment(&law, orders[i]);
+        double most = -INFINITY;
+        for (int64_t j = 0; j < law.count; j++)
+            if (law.mass[j] > 0) most = fmax(most, log(law.mass[j]) + orders[i] * law.step * (double)j);
+        if (!(found >= most && found <= most + log((double)law.count)))
+            fail_msg("order %g: %.17g, the largest term %.17g", orders[i], found, most);
+    }
+    allocation_law_free(&law);
+}
+
+/* At these ends of the range a grid had no whole number of cells, or a search for its first cut took hours. */
+static void test_extreme_noise_and_epsilon_have_answers(void **state) {
+    dpmf_account_options o = dpmf_account_options_defaults();
+    dpmf_privacy p;
+    (void)state;
+    const dpmf_privacy little = epsilon_of(0.01, 1e-5, 1, 2, 1), much = epsilon_of(9e11, 1e-5, 1, 100, 1);
+    assert_true(little.epsilon <= little.without_sampling && little.epsilon > 5000);
+    assert_true(much.epsilon >= 0 && much.epsilon < 1e-6);
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, 2, 1, 0, 0};
+    check_ok(dpmf_account_delta(1, 900, &o, &p));
+    assert_true(p.delta > 0 && p.delta < 1e-300);
+    check_ok(dpmf_account_delta(0.02, 2000, &o, &p));
+    assert_true(p.delta > 0 && p.delta < 1e-50);
+}
+
 static void test_the_questions_turn_round(void **state) {
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy p, back, bins;
@@ -256,6 +334,10 @@ int main(void) {
         cmocka_unit_test(test_delta_falls_with_epsilon),
         cmocka_unit_test(test_few_steps_at_little_noise_are_amplified),
         cmocka_unit_test(test_delta_falls_far_in_the_tail),
+        cmocka_unit_test(test_delta_of_few_steps_agrees_with_quadrature),
+        cmocka_unit_test(test_what_one_big_ratio_pays_is_not_below_the_truth),
+        cmocka_unit_test(test_a_moment_far_below_every_double_has_a_logarithm),
+        cmocka_unit_test(test_extreme_noise_and_epsilon_have_answers),
         cmocka_unit_test(test_the_questions_turn_round),
         cmocka_unit_test(test_bad_allocations_are_refused),
     };

@@ -329,7 +329,7 @@ static dpmf_design *designed(int64_t steps, int64_t count, int64_t separation, c
 }
 
 static void test_banded_and_dense_are_candidates_at_one_separation(void **unused) {
-    static const int64_t settings[][3] = {{200, 4, 20}, {100, 8, 7}, {60, 3, 15}, {20, 4, 5}};
+    static const int64_t settings[][3] = {{200, 4, 20}, {100, 8, 7}, {60, 3, 15}, {20, 4, 5}, {700, 8, 45}};
     (void)unused;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         dpmf_design *d = designed(settings[i][0], settings[i][1], settings[i][2], NULL);

@@ -145,36 +145,49 @@ static dpmf_status single_epsilon(const account_question *q, double *epsilon, in
     return DPMF_OK;
 }
 
+/* The larger of both curves on one grid, whose cuts are made for `guess`, of ln delta. */
+static dpmf_status log_larger_curve(const account_question *q, double guess, double *out) {
+    double found[2];
+    for (int add = 0; add < 2; add++)
+        TRY(log_value(q, add, 0, 0.5 * first_fineness(q->sigma), guess, q->given, &found[add]));
+    *out = fmax(found[0], found[1]);
+    return DPMF_OK;
+}
+
 /*
  * Answers for one pick, once, in both directions. `guess`, of ln delta, is where the cuts are made: the Gaussian value minus twice
  * the gain from sampling, then lower as long as the answer is. S is at least U_1, so that delta is at least E[(U_1 - t
  * a)_+]/t, the Gaussian value at epsilon + ln t over t: cuts for less than that only make the grid coarser. Every round is a
- * bound, and the least is the answer.
+ * bound, and the least is the answer. Of few bins the scales can end far above the curves, at little noise by a factor of 2;
+ * of many they do not, and the curves, which take long, are asked only where the slack is not proven.
  */
 static dpmf_status single_log_delta(const account_question *q, double *log_delta, int *met) {
     enum { ROUNDS = 4 }; /* until what the cuts may cost is little */
-    const double epsilon = q->given, log_bins = log((double)q->bins);
+    const double epsilon = q->given, log_bins = log((double)q->bins), fineness = 0.5 * first_fineness(q->sigma);
     const double least = fmax(account_gaussian_log_delta(1 / q->sigma, epsilon + log_bins) - log_bins, -600);
     double guess = fmax(account_gaussian_log_delta(1 / q->sigma, epsilon) - 2 * log_bins, least);
     allocation_scales scales = {0};
-    double found[2], larger = INFINITY;
+    double larger = INFINITY, curves = INFINITY;
     for (int i = 0; i < ROUNDS; i++, guess = fmax(2 * guess, least)) {
         if (is_wide(q))
             TRY(allocation_scales_create(q->sigma, q->bins, LEAST * exp(guess), SCALES_FINENESS, q->run, &scales));
         const int made = scales.count > 0;
         if (made) larger = fmin(larger, log_larger(&scales, epsilon));
         allocation_scales_free(&scales);
-        if (!made || (q->bins < MANY && larger > guess + 1)) { /* of few bins the scales can end far above the curves */
-            for (int add = 0; add < 2; add++)
-                TRY(log_value(q, add, 0, 0.5 * first_fineness(q->sigma), guess, epsilon, &found[add]));
-            larger = fmin(larger, fmax(found[0], found[1]));
-        }
+        if (!made || q->bins < MANY) TRY(log_larger_curve(q, guess, &curves));
+        larger = fmin(larger, curves);
         if (larger > guess - 2 || guess <= least) break;
     }
     *met = 1;
     /* A coarse result only guides a search, which does not use `met`. */
-    if (larger > -600 && q->relative < COARSE)
-        TRY(is_proven(q, 0.5 * first_fineness(q->sigma), larger, epsilon, account_slack(q, epsilon), met));
+    if (larger > -600 && q->relative < COARSE) {
+        TRY(is_proven(q, fineness, larger, epsilon, account_slack(q, epsilon), met));
+        if (!*met && isinf(curves)) {
+            TRY(log_larger_curve(q, guess, &curves));
+            larger = fmin(larger, curves);
+            TRY(is_proven(q, fineness, larger, epsilon, account_slack(q, epsilon), met));
+        }
+    }
     *log_delta = larger;
     return DPMF_OK;
 }

@@ -14,6 +14,7 @@
 typedef struct allocation_law {
     double sigma, step, cut;
     double big, big_mean; /* P[U > c] and E[U; U > c], from above (of the lower law, from below) */
+    double big_least;     /* P[U > c] from below */
     double offset;        /* 0, but for the lower law */
     int64_t count;
     double *mass; /* owned */

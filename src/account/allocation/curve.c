@@ -34,7 +34,8 @@
 #include <float.h>
 #include <math.h>
 
-static const double SMALL = 1e-4; /* the part of delta that a cut may cost */
+static const double SMALL = 1e-4;   /* the part of delta that a cut may cost */
+static const double BEYOND = 1e270; /* ratios above it are near the end of a double's range: nothing is claimed there */
 enum { CELLS_MAX = 1 << 19, TOGETHER = 24 };
 
 static double two_big(double t, double w, double v) {
@@ -117,9 +118,19 @@ static void pile_up(const allocation_sum *s, int64_t from, double base, double *
     }
 }
 
-/* A sum of n positive terms, each sum of n terms itself, is right to 2 n u of itself. */
+/* A sum of n positive terms, each sum of n terms itself, is right to 2 n u of itself, and e^x to about |x| u. */
 static double room_for(const allocation_sum *s) {
-    return 1 + 1e-12 + 4 * GRID_ROUNDING * (double)s->length;
+    const double exponents = fabs(s->log_moment) + fabs(s->order) * s->step * (double)(s->first + s->length);
+    return 1 + 1e-12 + 4 * GRID_ROUNDING * ((double)s->length + exponents);
+}
+
+/* t e^epsilon and t e^-epsilon, to the side where more is paid. */
+static double least_of(double t, double epsilon) {
+    return t * exp(epsilon) * (1 - 8 * GRID_ROUNDING);
+}
+
+static double end_of(double t, double epsilon) {
+    return t * exp(-epsilon) * (1 + 8 * GRID_ROUNDING);
 }
 
 static dpmf_status none_big_all(const allocation_sum *s, int64_t count, const double *T, double *out) {
@@ -178,7 +189,7 @@ static double one_big(const allocation_law *law, const allocation_sum *s, const 
     const double low = s->step * (double)s->first;
     double outside = one_big_above(law, s, T);
     if (s->first > 0) outside += exp(s->down_log - fmin(s->down_rate, 0) * low) * allocation_call(law, T - low);
-    return sum * (1 + 1e-12) + outside;
+    return sum * room_for(s) + outside;
 }
 
 static double one_big_lower(const allocation_law *law, const allocation_sum *s, double T) {
@@ -199,11 +210,11 @@ static double one_big_lower(const allocation_law *law, const allocation_sum *s, 
 /* The masses that one_big takes: 2 length numbers, owned by the caller. */
 static dpmf_status weigh(const allocation_sum *s, double **out) {
     TRY(base_alloc_doubles(2 * s->length, "the masses of a sum", out));
-    double *weights = *out, *below = weights + s->length, sum = 0;
+    double *weights = *out, *below = weights + s->length, sum = 0, room = room_for(s);
     for (int64_t k = 0; k < s->length; k++) {
         weights[k] = (s->number[k] + s->noise) * exp(s->log_moment - s->order * s->step * (double)(s->first + k));
         sum += weights[k];
-        below[k] = sum * (1 + 1e-12);
+        below[k] = sum * room;
     }
     return DPMF_OK;
 }
@@ -228,10 +239,10 @@ static dpmf_status remove_some(const allocation_scheme *s, const allocation_law 
     TRY_DONE(allocation_sum_create(law, s->bins - 1, order, 0, run, &beside));
     TRY_DONE(weigh(&beside, &weights));
     for (int64_t i = 0; i < count; i++)
-        targets[i] = t * (exp(epsilons[i]) - law->offset);
+        targets[i] = s->lower ? t * (exp(epsilons[i]) - law->offset) : least_of(t, epsilons[i]);
     if (!skipped && !s->lower) TRY_DONE(none_big_all(&none, count, targets, others));
     for (int64_t i = 0; i < count; i++) {
-        const double rest = t * exp(epsilons[i]) - (t - 1) * law->offset;
+        const double rest = s->lower ? t * exp(epsilons[i]) - (t - 1) * law->offset : least_of(t, epsilons[i]);
         double sum = s->lower ? one_big_lower(law, &beside, rest)
                               : one_big(law, &beside, weights, weights + beside.length, rest);
         if (!skipped) sum += (s->lower ? none_big_lower(&none, targets[i]) : others[i]) / t;
@@ -266,15 +277,15 @@ static double put_lower(const allocation_law *law, const allocation_sum *s, doub
 /* The same from above for several a at once: sums from the bottom up, as in pile_up. */
 static dpmf_status put_all(const allocation_law *law, const allocation_sum *s, int64_t count, const double *epsilons,
                            double *out) {
-    const double t = (double)s->copies, low = s->step * (double)s->first, widest = t * exp(-epsilons[0]);
+    const double t = (double)s->copies, low = s->step * (double)s->first, widest = end_of(t, epsilons[0]);
     const double top = s->step * (double)(s->first + s->length), base = fmin(widest, top);
     const double scale = exp(s->log_moment - s->order * base) * room_for(s);
     double *held = NULL;
     TRY(base_alloc_doubles(2 * s->length, "the masses of a sum", &held));
     double *paid = held + s->length;
-    int64_t built = 0;                                                  /* entries that are made */
-    for (int64_t i = count - 1; i >= 0; i--) {                          /* t/a rises */
-        const double a = exp(epsilons[i]), end = t * exp(-epsilons[i]); /* as in add_some, to the bit: see make_law */
+    int64_t built = 0;                                                   /* entries that are made */
+    for (int64_t i = count - 1; i >= 0; i--) {                           /* t/a rises */
+        const double a = exp(epsilons[i]), end = end_of(t, epsilons[i]); /* as in add_some, to the bit: see make_law */
         for (; built < s->length && s->step * (double)(s->first + built) < end; built++) {
             const double place = s->step * (double)(s->first + built), before = built > 0 ? held[built - 1] : 0;
             held[built] = before + exp(-s->order * (place - base)) * (s->number[built] + s->noise);
@@ -293,8 +304,9 @@ static dpmf_status put_all(const allocation_law *law, const allocation_sum *s, i
 }
 
 static double put_of_geometric_mean(const allocation_scheme *s, double epsilon) {
-    const double z = sqrt((double)s->bins) * (0.5 / s->sigma - s->sigma * epsilon);
-    return fmax(base_normal_cdf(z) * (1 + 64 * GRID_ROUNDING * (1 + z * z)), DBL_MIN);
+    const double root = sqrt((double)s->bins), z = root * (0.5 / s->sigma - s->sigma * epsilon);
+    const double up = z + 8 * GRID_ROUNDING * root * (0.5 / s->sigma + s->sigma * epsilon);
+    return fmax(base_normal_cdf(up) * (1 + 64 * GRID_ROUNDING * (1 + z * z)), DBL_MIN);
 }
 
 static dpmf_status add_some(const allocation_scheme *s, int64_t count, const double *epsilons, const dpmf_run *run,
@@ -304,10 +316,10 @@ static dpmf_status add_some(const allocation_scheme *s, int64_t count, const dou
     allocation_sum sum = {0};
     double order = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(make_law(s, 1, t * exp(-epsilons[0]), &law));
+    TRY_DONE(make_law(s, 1, end_of(t, epsilons[0]), &law));
     const double mean = middle - law.offset;
     TRY_DONE(allocation_order(&law, fmax(mean, 1e-3 * law.step), -400 / law.step, -1e-9 / law.cut, &order));
-    TRY_DONE(allocation_sum_create(&law, s->bins, order, t * exp(-epsilons[0]), run, &sum));
+    TRY_DONE(allocation_sum_create(&law, s->bins, order, end_of(t, epsilons[0]), run, &sum));
     if (!s->lower) TRY_DONE(put_all(&law, &sum, count, epsilons, out));
     for (int64_t i = 0; i < count; i++)
         out[i] =
@@ -322,10 +334,14 @@ dpmf_status allocation_curve(const allocation_scheme *scheme, int add, int64_t c
                              const dpmf_run *run, double *out) {
     allocation_law law = {0};
     dpmf_status status = DPMF_OK;
+    for (int64_t i = 0; i < count; i++)
+        out[i] = scheme->lower ? 0 : 1;
+    if (!add && !(choose_cut(scheme, 0) < BEYOND)) return DPMF_OK;
     if (!add) TRY_DONE(make_law(scheme, 0, INFINITY, &law));
-    for (int64_t i = 0; i < count;) {
+    for (int64_t i = 0; i < count && exp(epsilons[i]) < BEYOND;) {
         int64_t together = 1; /* as many as one tilt can serve */
-        while (i + together < count && together < TOGETHER && epsilons[i + together] - epsilons[i] < 0.15)
+        while (i + together < count && together < TOGETHER && epsilons[i + together] - epsilons[i] < 0.15 &&
+               exp(epsilons[i + together]) < BEYOND)
             together++;
         TRY_DONE(base_progress(run, "random allocation", (double)i / (double)count));
         TRY_DONE(add ? add_some(scheme, together, epsilons + i, run, out + i)

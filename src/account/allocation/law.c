@@ -116,6 +116,7 @@ dpmf_status allocation_law_create(double sigma, double step, int64_t cells, allo
     const double z = place_of(sigma, law.cut), sign = lower ? -1 : 1;
     law.offset = f * step;
     law.big = base_normal_cdf(-z) * (1 + sign * 16 * U * (1 + z * z));
+    law.big_least = base_normal_cdf(-z) * (1 - 64 * U * (1 + z * z));
     law.big_mean = base_normal_cdf(1 / sigma - z) * (1 + sign * 16 * U * (1 + z * z + 1 / (sigma * sigma)));
     *out = law;
     return DPMF_OK;
@@ -127,7 +128,7 @@ void allocation_law_free(allocation_law *law) {
 }
 
 double allocation_call(const allocation_law *law, double k) {
-    if (k <= law->cut) return law->big_mean - k * law->big;
+    if (k <= law->cut) return law->big_mean - k * (k > 0 ? law->big_least : law->big);
     const double z = place_of(law->sigma, k), shift = 1 / law->sigma;
     const double first = base_normal_cdf(shift - z), second = k * base_normal_cdf(-z);
     return fmax(first - second, 0) + 16 * U * (1 + z * z) * (first + second);
@@ -141,7 +142,7 @@ dpmf_status allocation_piece(double sigma, double low, double high, double shift
     double from = place_of(sigma, low);
     for (int64_t i = 0; i + 1 < m.count; i++) {
         const double x = shift + step * (double)(m.first + i), next = shift + step * (double)(m.first + i + 1);
-        const double to = place_of(sigma, fmin(next, high));
+        const double to = place_of(sigma, i + 2 < m.count ? fmin(next, high) : high); /* none is lost by a rounding */
         const cell c = cell_at(sigma, from, to);
         split(&c, x, step, m.mass + i);
         from = to;
@@ -216,8 +217,11 @@ static double coarse_log_moment(const coarse *c, double order, double *mean, dou
 }
 
 double allocation_log_moment(const allocation_law *law, double order) {
-    const double largest = order > 0 ? order * law->step * (double)(law->count - 1) : 0;
     base_running sum = {0, 0};
+    int64_t end = order > 0 ? law->count - 1 : 0; /* the exponential is largest there, and is taken as 1 */
+    while (order > 0 ? end > 0 && !(law->mass[end] > 0) : end + 1 < law->count && !(law->mass[end] > 0))
+        end += order > 0 ? -1 : 1;
+    const double largest = order * law->step * (double)end;
     for (int64_t i = 0; i < law->count; i++)
         if (law->mass[i] > 0) base_running_add(&sum, law->mass[i] * exp(order * law->step * (double)i - largest));
     const double value = largest + log(base_running_value(&sum));

@@ -185,7 +185,8 @@ static double variance_below(double sigma, const place *p) {
 static place first_cut(double sigma, double bins) {
     static const double small_part = 5e-5, rare = 1e-5;
     const double all = expm1(fmin(1 / (sigma * sigma), 700));
-    double z = 0;
+    /* x > 1.02 E[U | U <= x] needs z > ln(1.02) sigma - 1, which is far when there is much noise */
+    double z = sigma > 1000 ? 0.0198026 * sigma - 1 : 0;
     for (;; z += 0.1) {
         const place p = place_at(sigma, z);
         const double variance = variance_below(sigma, &p), apart = p.x - p.mean;
@@ -352,7 +353,7 @@ static dpmf_status add_scale(scales *s, const place *low, const place *high, dou
     measure_weigh(&one);
     TRY_DONE(some_big(&one, fmin((low->above - high->above) / high->below, w), bins, trim, &big));
     TRY_DONE(add_to(&big, so_far, bins, trim));
-    const double none = exp(bins * (log(low->below) - log(high->below))) * (1 + 1e-11);
+    const double none = exp(bins * (log1p(-low->above) - log1p(-high->above))) * (1 + 1e-11);
     for (int i = 0; i < s->count; i++)
         s->weights[i] *= none;
     TRY_DONE(measure_join(so_far, none, &big, &joined));
@@ -419,7 +420,7 @@ static void pay_above(const measure *m, double weight, double t, int64_t count, 
             held += m->mass[--k];
         }
         const double above = m->step * (double)(m->first + k) - T;
-        out[i] += (room * (k < m->count ? paid + fmax(above, 0) * held : 0) + weight * m->cut_mean) / t;
+        out[i] += room * ((k < m->count ? paid + fmax(above, 0) * held : 0) + m->cut_mean) / t;
     }
 }
 
@@ -435,7 +436,7 @@ static void pay_below(const measure *m, double weight, double t, int64_t count, 
             held += m->mass[++k];
         }
         const double below = end - m->step * (double)(m->first + k);
-        out[i] += room * (k >= 0 ? a / t * (paid + fmax(below, 0) * held) : 0) + weight * m->cut;
+        out[i] += room * ((k >= 0 ? a / t * (paid + fmax(below, 0) * held) : 0) + m->cut);
     }
 }
 

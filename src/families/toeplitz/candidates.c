@@ -412,7 +412,7 @@ done:
  */
 dpmf_status toeplitz_general_separated_candidates(dpmf_design *d, design_federated_range *f, int64_t i) {
     const int64_t apart = f->made_for[i] < d->problem.steps ? f->made_for[i] : d->problem.steps;
-    const int64_t bands = affordable(d, 0, apart, f->points == 1 ? 4 : 1); /* one search, or one for each separation */
+    const int64_t bands = affordable(d, 0, apart, f->points == 1 ? 10 : 1); /* one search, or one for each separation */
     dpmf_optimize_options o = design_optimize_options(d);
     dpmf_strategy *s = NULL;
     char made_by[160];
