@@ -18,7 +18,7 @@ import torch
 
 DATA = pathlib.Path("/usr/lib/bible.data")
 ALPHABET = "\n abcdefghijklmnopqrstuvwxyz,.;:'?!-()"  # the first is END, and START in front
-LENGTH, WIDTH, HEADS = 24, 32, 2
+LENGTH, WIDTH, HEADS = 48, 32, 2
 IGNORED = -100  # cross_entropy ignores these places, those after END
 
 

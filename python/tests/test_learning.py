@@ -12,9 +12,8 @@ from support import REPOSITORY, Case
 
 sys.path.insert(0, str(REPOSITORY / "bench" / "learning"))
 try:
-    import cnn
-    import training_runs as runs
-    import text
+    import networks
+    import runs
     import torch
     import verses
 except ImportError:
@@ -38,17 +37,14 @@ class Learning(Case):
         path.write_bytes(bytes(88) + struct.pack(">%dI" % (1 + len(starts)), len(starts), *starts) + b"".join(windows))
         return path
 
-    def take_steps(self, task, names):
+    def take_steps(self, task, methods):
+        """A search of two points, and a final run, of each method; the second call finds everything done."""
         path = self.folder / "runs.csv"
-        said = []
-        task.first_rates = lambda name: (0.1, 0.3)
-        runs.RATES, ladder = (0.1, 0.3), runs.RATES
-        self.addCleanup(setattr, runs, "RATES", ladder)
-        for _ in range(2):  # the second time finds everything done
-            runs.make_runs(task, path, [8.0], names, 2, say=lambda *row, flush: said.append(row))
+        for _ in range(2):
+            for method in methods:
+                runs.Cell(task, path, method, 2, 8.0).run(trials=2, seeds=1)
         rows = runs.read_rows(path)
-        self.assertEqual(len(said), len(rows))
-        self.assertEqual(sorted((r["mechanism"], r["seed"]) for r in rows), sorted([(n, s) for n in names for s in "001"]))
+        self.assertEqual([row["stage"] for row in rows], (["tune"] * 4 + ["final"]) * len(methods))
         return rows
 
     def test_verses_are_read_and_encoded(self):
@@ -71,28 +67,23 @@ class Learning(Case):
         self.assertFalse(bool(same[10:].all(1).any()))
 
     def test_a_transformer_takes_steps(self):
-        task = text.make_task(self.write_bible(24), train=12, batch=6, held_out=6, test=6)
-        self.assertEqual([len(part[1]) for part in (task.train, task.held_out, task.test)], [12, 6, 6])
+        found = verses.encode(verses.read_verses(self.write_bible(24)))
+        part = tuple(tensor[:20] for tensor in found)
+        task = networks.Network("text", part, 4, tuple(tensor[20:] for tensor in found), verses.Speller, networks.bits, verses.loss_of,
+                                per_epoch=(2, 4))
+        task.start = (2, 0.5)
         rows = self.take_steps(task, ["dpsgd", "tvblt"])
-        self.assertTrue(all(-10 < float(row["test"]) < 0 for row in rows))
+        self.assertTrue(all(-10 < float(row["score"]) < 0 for row in rows))
 
-    def test_a_cnn_takes_steps(self):
+    def test_cnns_take_steps(self):
         torch.manual_seed(1)
-        part = torch.randn(24, 1, 28, 28), torch.randint(10, (24,))
-        task = runs.Task(part, part, part, cnn.make_model, cnn.accuracy, 2, 8, None)
-        self.take_steps(task, ["bandmf", "tvblt-1"])
-
-    def test_a_rate_at_the_edge_asks_for_one_beyond(self):
-        def rows(scores):
-            return [
-                {"mechanism": "blt", "epsilon": "8", "seed": "0", "rate": rate, "held_out": score}
-                for rate, score in scores.items()
-            ]
-
-        self.assertEqual(runs.next_rate([], "blt", 8.0, (0.3, 1.0)), (0.3, None))
-        self.assertEqual(runs.next_rate(rows({"0.3": 1, "1": 2}), "blt", 8.0, (0.3, 1.0)), (3.0, 1.0))
-        self.assertEqual(runs.next_rate(rows({"0.3": 2, "1": 1}), "blt", 8.0, (0.3, 1.0)), (0.1, 0.3))
-        self.assertEqual(runs.next_rate(rows({"0.3": 1, "1": 2, "3": 0}), "blt", 8.0, (0.3, 1.0)), (None, 1.0))
+        for model, shape in ((networks.tanh_cnn, (1, 28, 28)), (networks.cifar_cnn, (3, 32, 32))):
+            part = torch.randn(16, *shape), torch.randint(10, (16,))
+            task = networks.Network(model.__name__, part, 8, part, model, per_epoch=(2, 4))
+            task.start = (2, 0.5)
+            rows = self.take_steps(task, ["chosen"] if model is networks.tanh_cnn else ["blt"])
+            self.assertTrue(all(0 <= float(row["score"]) <= 100 for row in rows))
+            (self.folder / "runs.csv").unlink()
 
 
 if __name__ == "__main__":

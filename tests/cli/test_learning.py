@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench/learning: docs/learning.md is what its tables of runs say, and the scripts that need no PyTorch still run."""
 import csv
+import math
 import os
 import pathlib
 import random
@@ -14,8 +15,10 @@ from harness import DPMF, Case
 SOURCE = pathlib.Path(os.environ.get("DPMF_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 LEARNING = SOURCE / "bench" / "learning"
 sys.path.insert(0, str(LEARNING))
+import linear  # noqa: E402
 import results  # noqa: E402
-import softmax  # noqa: E402
+import runs  # noqa: E402
+import summary  # noqa: E402
 
 
 def script(*words):
@@ -24,27 +27,27 @@ def script(*words):
         raise AssertionError(done.stderr)
 
 
-class Peak(softmax.Setting):
-    """A search whose accuracy is known: it falls with the distance from one point of the ladders."""
+class Peak:
+    """A task whose score is known: it falls with the distance from one point of the ladders, and the second seed adds to one point."""
 
-    def __init__(self, top):
-        self.top, self.tried = top, {}
+    name, per_epoch, rates, start = "peak", runs.PER_EPOCH, linear.RATES, (200, 50.0)
 
-    def rows(self, stage):
-        return {(*point, softmax.TUNE_SEED): accuracy for point, accuracy in self.tried.items()}
+    def __init__(self, top, lucky=None):
+        self.top, self.lucky = top, lucky
 
-    def train(self, stage, rate, clip, seed):
-        away = abs(softmax.RATES.index(rate) - softmax.RATES.index(self.top[0]))
-        self.tried[rate, clip] = -away - abs(softmax.CLIPS.index(clip) - softmax.CLIPS.index(self.top[1]))
+    def train(self, cell, stage, per_epoch, rate, seed):
+        away = abs(math.log2(per_epoch / self.top[0])) + abs(math.log2(rate / self.top[1]))
+        luck = 3 if (per_epoch, rate) == self.lucky and seed == runs.TUNE_SEEDS[1] else 0
+        return dict.fromkeys(runs.FIELDS[10:], 0) | {"score": luck - away}
 
 
 class Learning(Case):
     def write_images(self, part, count):
-        """`count` images of 2 x 2 in IDX files; the label is whether the first pixel is bright."""
+        """`count` images of 8 x 8 in IDX files; the label is whether the first pixel is bright."""
         source = random.Random(count)
-        pixels = bytes(source.randrange(256) for _ in range(4 * count))
-        self.write(f"{part}-images-idx3-ubyte", struct.pack(">IIII", 0x803, count, 2, 2) + pixels)
-        self.write(f"{part}-labels-idx1-ubyte", struct.pack(">II", 0x801, count) + bytes(p > 127 for p in pixels[::4]))
+        pixels = bytes(source.randrange(256) for _ in range(64 * count))
+        self.write(f"{part}-images-idx3-ubyte", struct.pack(">IIII", 0x803, count, 8, 8) + pixels)
+        self.write(f"{part}-labels-idx1-ubyte", struct.pack(">II", 0x801, count) + bytes(p > 127 for p in pixels[::64]))
 
     def test_the_page_is_what_the_runs_say(self):
         script(LEARNING / "summary.py", self.directory.name)
@@ -54,26 +57,41 @@ class Learning(Case):
         self.assertNotIn("{{", pathlib.Path(self.path("learning.md")).read_text(encoding="utf-8"))
 
     def test_a_small_run_is_made_once(self):
-        self.write_images("train", 300)
+        self.write_images("train", 600)
         self.write_images("t10k", 50)
-        words = [LEARNING / "softmax.py", DPMF, "--data", self.directory.name, "--hold-out", 100, "--output", self.path("runs.csv"),
-                 "--epochs", 1, "--epsilons", 8, "--seeds", 2, "--mechanisms", "dp-sgd"]
+        words = [LEARNING / "linear.py", DPMF, "fashion", "--data", self.directory.name, "--hold-out", 200, "--output", self.path("runs.csv"),
+                 "--features", "none", "--epochs", 1, "--epsilons", 8, "--seeds", 2, "--trials", 2, "--methods", "dpsgd", "chosen", "noiseless"]
         script(*words)
-        with open(self.path("runs.csv"), encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        tried = [(float(row["learning_rate"]), float(row["clip"])) for row in rows if row["stage"] == "tune"]
-        self.assertEqual(len(set(tried)), len(tried))
-        self.assertLessEqual(set(softmax.FIRST), set(tried))
-        self.assertEqual([row["seed"] for row in rows if row["stage"] == "final"], ["1", "2"])
+        rows = results.read_rows(self.path("runs.csv"))
+        for method in ("dpsgd", "chosen", "noiseless"):
+            own = [(row["stage"], row["seed"]) for row in rows if row["method"] == method]
+            self.assertEqual(sorted(own), [("final", "1"), ("final", "2"), *[("tune", "1000")] * 2, *[("tune", "1001")] * 2], method)
         before = pathlib.Path(self.path("runs.csv")).read_text(encoding="utf-8")
         script(*words)
         self.assertEqual(pathlib.Path(self.path("runs.csv")).read_text(encoding="utf-8"), before)
 
-    def test_the_search_leaves_the_grid_where_its_edge_is_best(self):
-        for top in ((8, 0.125), (0.05, 8), (1, 2)):
-            search = Peak(top)
-            self.assertEqual(search.search(), top)
-            self.assertLessEqual(set(softmax.neighbours(*top)), set(search.tried))
+    def search(self, task):
+        path = pathlib.Path(self.path("search.csv"))
+        path.unlink(missing_ok=True)
+        found = runs.Cell(task, path, "blt", 2, 8.0).search()
+        return found, results.read_rows(path)
+
+    def test_the_search_walks_to_the_best_point_in_the_number_of_trials_that_all_have(self):
+        for top in ((400, 200.0), (100, 50.0), (1000, 100.0)):
+            found, rows = self.search(Peak(top))
+            self.assertEqual(found, top)
+            first = [(row["per_epoch"], row["rate"]) for row in rows if row["seed"] == str(runs.TUNE_SEEDS[0])]
+            self.assertEqual((len(first), len(set(first))), (runs.TRIALS, runs.TRIALS))
+            self.assertEqual(len(rows), runs.TRIALS + runs.AGAIN)
+
+    def test_a_second_seed_decides_between_the_best_points(self):
+        found, rows = self.search(Peak((200, 100.0), lucky=(200, 50.0)))
+        self.assertEqual(found, (200, 50.0))
+        final = [dict(row, stage="final", seed=str(seed), score=str(seed)) for seed in (1, 2) for row in rows
+                 if (row["per_epoch"], row["rate"]) == ("200", "50.0") and row["seed"] == "1000"]
+        self.assertEqual(results.result_of(rows, final).values, [1.0, 2.0])
+        other = [dict(row, rate="100.0") for row in final]
+        self.assertIsNone(results.result_of(rows, other), "runs at another point are not the result")
 
     def test_intervals_are_students_and_welchs(self):
         one = results.Result([1.0, 2.0, 3.0, 4.0, 5.0], 1, 1, 1, 1)
@@ -82,21 +100,12 @@ class Learning(Case):
         gain, half = other.gain(one)
         self.assertEqual(gain, 10.0)
         self.assertAlmostEqual(half, 2.306, places=3)  # eight degrees of freedom, standard error 1
-        fewer = results.Result(one.values, 1, 1, 1, 1, larger_is_better=False)
-        self.assertEqual(fewer.gain(other)[0], 10.0)
+        self.assertEqual((other.verdict(one), one.verdict(other), one.verdict(one)), ("better", "worse", "same"))
 
-    def test_a_mechanism_whose_search_has_not_ended_is_left_out(self):
-        head = "mechanism,epsilon,seed,rate,noise_rms,held_out,test\n"
-        seeds = "".join("%s,8,%d,1,%s,0.5,0.%d\n" % (name, seed, noise, 50 + seed) for seed, noise in enumerate(("10", "10.001"), 1)
-                        for name in ("dpsgd", "blt"))
-        tried = "".join("dpsgd,8,0,%g,10,%g,0.5\n" % trial for trial in ((0.3, 0.4), (1, 0.6), (3, 0.5)))
-        edge = "".join("blt,8,0,%g,10,%g,0.5\n" % trial for trial in ((0.3, 0.4), (1, 0.6)))
-        found = results.torch_runs(self.write("a.csv", head + tried + edge + seeds))[8.0]
-        self.assertEqual((list(found), len(found[results.BASELINE].values)), ([results.BASELINE], 3))
-        found = results.torch_runs(self.write("b.csv", head + tried + edge + "blt,8,0,3,10,0.5,0.5\n" + seeds))[8.0]
-        self.assertEqual(len(found["BLT"].values), 3)
-        other = seeds.replace("10.001", "10.5")  # another mechanism of the same name
-        self.assertEqual(len(results.torch_runs(self.write("c.csv", head + tried + edge + other))[8.0][results.BASELINE].values), 2)
+    def test_the_tally_counts_cells(self):
+        low, high = results.Result([1.0, 1.1], 1, 1, 1, 1), results.Result([9.0, 9.1], 1, 1, 1, 1)
+        cells = {("fashion", 2): {1.0: {"dpsgd": low, "chosen": high}, 2.0: {"dpsgd": high, "chosen": low}, 4.0: {"chosen": high}}}
+        self.assertEqual(summary.tally(cells, ["fashion"]), "better in 1 of 2 cells, worse in 1, no clear difference in 0")
 
 
 if __name__ == "__main__":
