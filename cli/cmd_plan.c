@@ -136,7 +136,6 @@ static void json_point(text_buffer *t, const char *key, const dpmf_plan_row *r) 
     json_double(t, "overhead", c->overhead);
     json_double(t, "seconds_per_step", r->seconds_per_step);
     json_bool(t, "best_of_epochs", r->best_of_epochs != 0);
-    json_bool(t, "independent_best_of_epochs", r->independent_best_of_epochs != 0);
     json_close(t, '}');
 }
 

@@ -1549,7 +1549,6 @@ typedef struct dpmf_plan_row {
     double independent_noise_per_epoch;
     double seconds_per_step;        /* of a row on one thread of the reference machine, by the cost model */
     int best_of_epochs;             /* 1: the rule's point for this number of epochs */
-    int independent_best_of_epochs; /* 1: the point that the same rule takes for independent noise */
 } dpmf_plan_row;
 
 /* The answer. Pointers are borrowed: valid while the plan exists. */

@@ -714,7 +714,6 @@ class dpmf_plan_row(Structure):
         ("independent_noise_per_epoch", c_double),
         ("seconds_per_step", c_double),
         ("best_of_epochs", c_int),
-        ("independent_best_of_epochs", c_int),
     ]
 
 

@@ -40,7 +40,6 @@ class PlanPoint:
     overhead: float
     seconds_per_step: float  #: of the noise, on one thread of the reference machine by the cost model
     best_of_epochs: bool  #: the rule's point for this number of epochs
-    independent_best_of_epochs: bool  #: the rule's point for DP-SGD
 
 
 class Plan(Object):
@@ -93,7 +92,6 @@ def _point(row: Any) -> PlanPoint:
         overhead=chosen.overhead,
         seconds_per_step=row.seconds_per_step,
         best_of_epochs=bool(row.best_of_epochs),
-        independent_best_of_epochs=bool(row.independent_best_of_epochs),
     )
 
 

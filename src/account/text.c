@@ -371,7 +371,7 @@ static void add_protected(text *t, const dpmf_privacy *p, const dpmf_account_opt
     if (!dpmf_sampling_is_none(&o->sampling)) {
         add(t,
             "is one entry of the data that the sampling draws from, and adds at most %s, in l2 norm, to each step that "
-            "draws it. A %s of several entries is not covered.\n",
+            "draws it. No %s of several entries is covered.\n",
             clip, unit);
         return;
     }
@@ -383,7 +383,7 @@ static void add_protected(text *t, const dpmf_privacy *p, const dpmf_account_opt
         add(t, "in each of the %lld runs ", (long long)p->compositions);
     if (c->participation.text != NULL) add_participation(t, &c->participation);
     add(t,
-        ", and adds at most %s, in l2 norm, to %s. For a %s that takes part otherwise or adds more the epsilon is "
+        ", and adds at most %s, in l2 norm, to %s. For any %s that takes part otherwise or adds more the epsilon is "
         "another, and can be far larger.\n",
         clip, c->participation.count == 1 ? "it" : "each", unit);
 }

@@ -233,17 +233,13 @@ static dpmf_status fill_points(dpmf_plan *p) {
 
 /* ---- the rule ---- */
 
-static double noise_at(const dpmf_plan_row *row, int independent) {
-    return independent ? row->independent_noise_per_epoch : row->noise_per_epoch;
-}
-
 /* From the fewest steps of one number of epochs (rows[first]) as long as each doubling costs at most `within`. */
-static int64_t walk(const dpmf_plan_row *rows, int64_t count, int64_t first, double within, int independent) {
+static int64_t walk(const dpmf_plan_row *rows, int64_t count, int64_t first, double within) {
     int64_t at = first;
     while (at + 1 < count && rows[at + 1].epochs == rows[first].epochs) {
         const double doublings = log2((double)rows[at + 1].steps / (double)rows[at].steps);
-        const double allowed = noise_at(&rows[at], independent) * pow(1 + within, doublings);
-        if (noise_at(&rows[at + 1], independent) > allowed * (1 + 1e-12)) break;
+        const double allowed = rows[at].noise_per_epoch * pow(1 + within, doublings);
+        if (rows[at + 1].noise_per_epoch > allowed * (1 + 1e-12)) break;
         at++;
     }
     return at;
@@ -253,9 +249,8 @@ int64_t plan_recommend(dpmf_plan_row *rows, int64_t count, double within) {
     int64_t found = -1;
     for (int64_t first = 0; first < count; first++) {
         if (first > 0 && rows[first].epochs == rows[first - 1].epochs) continue;
-        const int64_t best = walk(rows, count, first, within, 0);
+        const int64_t best = walk(rows, count, first, within);
         rows[best].best_of_epochs = 1;
-        rows[walk(rows, count, first, within, 1)].independent_best_of_epochs = 1;
         if (found < 0 || rows[best].noise_per_epoch < rows[found].noise_per_epoch) found = best;
     }
     return found;

@@ -49,12 +49,6 @@ static int64_t fewer_epochs(const dpmf_plan *p) {
     return i;
 }
 
-static int64_t independent_point(const dpmf_plan *p) {
-    for (int64_t i = 0; i < p->count; i++)
-        if (p->rows[i].epochs == p->rows[p->recommended].epochs && p->rows[i].independent_best_of_epochs) return i;
-    return p->recommended;
-}
-
 static int same_epochs(const dpmf_plan *p, int64_t i) {
     return i >= 0 && i < p->count && p->rows[i].epochs == p->rows[p->recommended].epochs;
 }
@@ -75,7 +69,7 @@ static void add_neighbours(text *t, const dpmf_plan *p) {
 }
 
 static void add_independent(text *t, const dpmf_plan *p) {
-    const dpmf_plan_row *here = &p->rows[p->recommended], *own = &p->rows[independent_point(p)];
+    const dpmf_plan_row *here = &p->rows[p->recommended];
     const double times = here->independent_noise_per_epoch / here->noise_per_epoch;
     if (is_independent(&here->chosen))
         add(t,
@@ -85,14 +79,15 @@ static void add_independent(text *t, const dpmf_plan *p) {
     else
         add(t, "There DP-SGD (independent noise, Poisson sampling) has %.4g times the noise.",
             base_safe_digits(times, 4, -1));
-    if (own == here)
-        add(t, " By the same rule DP-SGD takes the same batch.\n");
+    int64_t i = p->recommended;
+    while (same_epochs(p, i) && p->rows[i].independent_noise_per_epoch > here->noise_per_epoch)
+        i--;
+    if (i == p->recommended)
+        add(t, "\n");
+    else if (same_epochs(p, i))
+        add(t, " Of the batches above, DP-SGD has as little noise with %lld steps or fewer.\n", (long long)p->rows[i].steps);
     else
-        add(t,
-            " By the same rule DP-SGD takes %lld steps of %.6g units on average, where it has %.4g of noise per epoch, "
-            "%.4g times that of the recommended run.\n",
-            (long long)own->steps, own->batch, base_safe_digits(own->independent_noise_per_epoch, 4, 1),
-            base_safe_digits(own->independent_noise_per_epoch / here->noise_per_epoch, 4, -1));
+        add(t, " With none of the batches above does DP-SGD have as little noise in these epochs.\n");
 }
 
 static void explain(dpmf_plan *p) {
@@ -136,11 +131,11 @@ static void add_row(text *t, const dpmf_plan *p, int64_t i) {
     const dpmf_plan_row *r = &p->rows[i];
     char bands[24] = "-";
     if (r->chosen.bands > 0) snprintf(bands, sizeof bands, "%lld", (long long)r->chosen.bands);
-    add(t, "%c%c %6g %9lld %10.6g  %-16s %5s  %-13s ",
+    add(t, "%c  %6g %9lld %10.6g  %-16s %5s  %-13s ",
         i == p->recommended ? '>'
         : r->best_of_epochs ? '+'
                             : ' ',
-        r->independent_best_of_epochs ? 'o' : ' ', r->epochs, (long long)r->steps, r->batch, r->chosen.family, bands,
+        r->epochs, (long long)r->steps, r->batch, r->chosen.family, bands,
         dpmf_sampling_describe(r->chosen.sampling.kind)->name);
     add(t, "%11.4g %9.4g %8.4g ", base_safe_digits(r->noise_per_epoch, 4, 1),
         base_safe_digits(r->independent_noise_per_epoch, 4, 1),
@@ -175,7 +170,7 @@ static size_t add_all(const dpmf_plan *p, char *out, size_t size) {
         "sampling", "noise/epoch", "DP-SGD's", "times", "memory", "x i.i.d.");
     for (int64_t i = 0; i < p->count; i++)
         add_row(&t, p, i);
-    add(&t, "  > recommended   + the rule's point for other epochs   o the rule's point for DP-SGD\n\nRule:\n");
+    add(&t, "  > recommended   + the rule's point for other epochs\n\nRule:\n");
     add_wrapped(&t, p->rule);
     add(&t, "\nRecommended:\n");
     add_wrapped(&t, p->why);

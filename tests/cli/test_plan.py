@@ -73,9 +73,7 @@ class Rule(Case):
     def check(self, *more, within=0.25):
         found = self.json_once(*PLAN, *more)
         best = [walk(rows, "noise_per_epoch", within) for rows in by_epochs(found["points"])]
-        independent = [walk(rows, "independent_noise_per_epoch", within) for rows in by_epochs(found["points"])]
         self.assertEqual([p for p in found["points"] if p["best_of_epochs"]], best)
-        self.assertEqual([p for p in found["points"] if p["independent_best_of_epochs"]], independent)
         self.assertEqual(found["recommended"], min(best, key=lambda row: row["noise_per_epoch"]))
         self.near(found["within"], within)
         return found

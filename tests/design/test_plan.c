@@ -137,19 +137,18 @@ static void test_the_rule_walks_up_while_a_doubling_costs_little(void **state) {
     (void)state;
     /* 1 epoch: 4 % and 5 % for a doubling, then 7 %; 2 epochs: 1.5 doublings for 7 % (allowed 7.59 %), then 8 % */
     dpmf_plan_row rows[] = {
-        {.epochs = 1, .steps = 10, .noise_per_epoch = 1, .independent_noise_per_epoch = 1},
-        {.epochs = 1, .steps = 20, .noise_per_epoch = 1.04, .independent_noise_per_epoch = 1.04},
-        {.epochs = 1, .steps = 40, .noise_per_epoch = 1.04 * 1.05, .independent_noise_per_epoch = 1.3},
-        {.epochs = 1, .steps = 80, .noise_per_epoch = 1.17, .independent_noise_per_epoch = 1.3},
-        {.epochs = 2, .steps = 20, .noise_per_epoch = 0.9, .independent_noise_per_epoch = 1},
-        {.epochs = 2, .steps = 57, .noise_per_epoch = 0.9 * 1.07, .independent_noise_per_epoch = 1.2},
-        {.epochs = 2, .steps = 114, .noise_per_epoch = 0.9 * 1.07 * 1.08, .independent_noise_per_epoch = 1.2},
+        {.epochs = 1, .steps = 10, .noise_per_epoch = 1},
+        {.epochs = 1, .steps = 20, .noise_per_epoch = 1.04},
+        {.epochs = 1, .steps = 40, .noise_per_epoch = 1.04 * 1.05},
+        {.epochs = 1, .steps = 80, .noise_per_epoch = 1.17},
+        {.epochs = 2, .steps = 20, .noise_per_epoch = 0.9},
+        {.epochs = 2, .steps = 57, .noise_per_epoch = 0.9 * 1.07},
+        {.epochs = 2, .steps = 114, .noise_per_epoch = 0.9 * 1.07 * 1.08},
     };
     assert_int_equal(plan_recommend(rows, 7, 0.05), 5);
     for (int i = 0; i < 7; i++) {
         assert_int_equal(rows[i].best_of_epochs, i == 2 || i == 5);
-        assert_int_equal(rows[i].independent_best_of_epochs, i == 1 || i == 4);
-        rows[i].best_of_epochs = rows[i].independent_best_of_epochs = 0;
+        rows[i].best_of_epochs = 0;
     }
     assert_int_equal(plan_recommend(rows, 7, 0), 4);
     assert_true(rows[0].best_of_epochs && rows[4].best_of_epochs);
