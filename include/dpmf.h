@@ -1547,8 +1547,8 @@ typedef struct dpmf_plan_row {
     dpmf_candidate independent; /* independent noise under Poisson sampling */
     double noise_per_epoch;     /* sigma x the requested loss / epochs */
     double independent_noise_per_epoch;
-    double seconds_per_step;        /* of a row on one thread of the reference machine, by the cost model */
-    int best_of_epochs;             /* 1: the rule's point for this number of epochs */
+    double seconds_per_step; /* of a row on one thread of the reference machine, by the cost model */
+    int best_of_epochs;      /* 1: the rule's point for this number of epochs */
 } dpmf_plan_row;
 
 /* The answer. Pointers are borrowed: valid while the plan exists. */

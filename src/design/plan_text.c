@@ -85,7 +85,8 @@ static void add_independent(text *t, const dpmf_plan *p) {
     if (i == p->recommended)
         add(t, "\n");
     else if (same_epochs(p, i))
-        add(t, " Of the batches above, DP-SGD has as little noise with %lld steps or fewer.\n", (long long)p->rows[i].steps);
+        add(t, " Of the batches above, DP-SGD has as little noise with %lld steps or fewer.\n",
+            (long long)p->rows[i].steps);
     else
         add(t, " With none of the batches above does DP-SGD have as little noise in these epochs.\n");
 }
