@@ -11,7 +11,7 @@ ACCURACY = [("fashion", 2, "Fashion-MNIST, 2 epochs"), ("fashion", 10, "Fashion-
             ("cifar", 20, "CIFAR-10, 20 epochs")]
 SWEEPS = [("fashion", 2, 2.0), ("fashion", 10, 2.0), ("fashion", 2, 8.0)]
 SHOWN = {"dpsgd": "DP-SGD, Poisson sampling", "chosen": "chosen by dpmf"}
-PANEL, HIGH, GAP, LEFT, TOP = 250, 190, 62, 58, 96
+PANEL, HIGH, GAP, LEFT, TOP = 250, 190, 62, 58, 118
 STYLE = """<style>
 text { font-family: sans-serif; font-size: 13px; fill: #1f2328 }
 .card { fill: #ffffff } .grid { stroke: #d8dee4 } .small { font-size: 11px; fill: #59636e } .head { font-weight: bold }
@@ -73,7 +73,7 @@ def draw(cells, sweeps):
     for place, (method, words) in enumerate(SHOWN.items()):
         left = 24 + 220 * place
         out.append(f'<circle class="{method}" cx="{left}" cy="50" r="5"/><text x="{left + 12}" y="54">{words}</text>')
-    out.append(f'<text class="small" x="{24 + 440}" y="54">test accuracy, %; bars: 95 % intervals; dashed: no noise</text>')
+    out.append(f'<text class="small" x="18" y="78">test accuracy, %; bars: 95 % intervals; dashed: no noise</text>')
     for place, (title, series, ceiling) in enumerate(above):
         panel(out, LEFT + place * (PANEL + GAP), TOP, title, "ε", series, ceiling)
     for place, (title, series) in enumerate(below):

@@ -12,6 +12,8 @@ import math
 import pathlib
 import statistics
 
+import runs
+
 HERE = pathlib.Path(__file__).resolve().parent
 # 97.5 % points of Student's distribution by degrees of freedom
 STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
@@ -80,10 +82,10 @@ def result_of(tried, finals):
     points = collections.defaultdict(list)
     for row in tried:
         points[int(row["per_epoch"]), float(row["rate"])].append(row)
-    often = [rows for rows in points.values() if len(rows) > 1]
+    often = {point: [(float(row["score"]), float(row["loss"])) for row in rows] for point, rows in points.items() if len(rows) > 1}
     if not often:
         return None
-    best = max(often, key=lambda rows: statistics.mean(float(row["score"]) for row in rows))[0]
+    best = points[runs.best_point(often)][0]
     own = [row for row in finals if all(float(row[name]) == float(best[name]) for name in ("per_epoch", "rate"))]
     if len(own) < 2:
         return None

@@ -19,7 +19,7 @@ and, for one question each, variants of them:
 Every method of a cell (task, epochs, epsilon) gets the same number of trials over a ladder of batch sizes (steps per
 epoch) times a ladder of learning rates, scored on held-out training data: the first trial is the same point for all, and each next one
 is an untried neighbour of the best point so far. One seed makes a trial noisy, so the three best points get a second seed, and the
-best mean of two decides. The runs with the final seeds then train on all training data at that point and are scored on the test data,
+best mean of two decides; means that differ by at most TIE count as equal, and the smaller loss decides between them. The runs with the final seeds then train on all training data at that point and are scored on the test data,
 which nothing before has read. The search is not accounted for in epsilon.
 
 Every run is one row, appended under a lock as soon as it ends; a run that is in the table is not made again. Several
@@ -30,6 +30,7 @@ import csv
 import fcntl
 import os
 import pathlib
+import statistics
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -39,6 +40,7 @@ VARIANTS = ("order", "dpsgd-constant", "chosen-constant", "chosen-momentum", "ch
 FIELDS = ("task method epochs epsilon stage per_epoch steps rate seed score loss sigma noise_rms family bands buffers sampling "
           "seconds").split()
 TRIALS, AGAIN, TUNE_SEEDS, FINAL_SEEDS = 12, 3, (1000, 1001), (1, 2, 3, 4, 5)
+TIE = 0.1  # ten of 10 000 images
 PER_EPOCH = (25, 50, 100, 200, 400, 1000)  # divide 40 000, 50 000 and 60 000: a fixed order needs whole batches
 
 
@@ -88,10 +90,10 @@ class Cell:
         self.stages = ("sweep-tune", "sweep") if per_epoch else ("tune", "final")
 
     def rows(self, stage):
-        """{(steps per epoch, rate, seed): score}."""
+        """{(steps per epoch, rate, seed): (score, loss)}."""
         mine = (self.task.name, self.method, self.epochs, self.epsilon, stage)
         return {
-            (int(row["per_epoch"]), float(row["rate"]), int(row["seed"])): float(row["score"])
+            (int(row["per_epoch"]), float(row["rate"]), int(row["seed"])): (float(row["score"]), float(row["loss"]))
             for row in read_rows(self.path)
             if (row["task"], row["method"], int(row["epochs"]), float(row["epsilon"]), row["stage"]) == mine
             and int(row["per_epoch"]) in self.ladder
@@ -117,7 +119,7 @@ class Cell:
             best = sorted(tried, key=tried.get, reverse=True)[:AGAIN]
             missing = [point for point in best if (*point, TUNE_SEEDS[1]) not in scores]
             if not missing:
-                return max(best, key=lambda point: sum(scores[(*point, seed)] for seed in TUNE_SEEDS))
+                return best_point({point: [scores[(*point, seed)] for seed in TUNE_SEEDS] for point in best})
             self.make(self.stages[0], *missing[0], TUNE_SEEDS[1])
 
     def run(self, trials=TRIALS, seeds=len(FINAL_SEEDS)):
@@ -126,6 +128,13 @@ class Cell:
         for seed in FINAL_SEEDS[:seeds]:
             if (*best, seed) not in done:
                 self.make(self.stages[1], *best, seed)
+
+
+def best_point(found):
+    """Of {point: [(score, loss), ...]} the point with the best mean score, and of those that tie with it the least mean loss."""
+    means = {point: [statistics.mean(column) for column in zip(*values)] for point, values in found.items()}
+    most = max(score for score, _ in means.values())
+    return min((point for point in means if means[point][0] >= most - TIE), key=lambda point: means[point][1])
 
 
 def next_point(tried, per_epoch, rates, start):

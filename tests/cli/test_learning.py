@@ -32,13 +32,13 @@ class Peak:
 
     name, per_epoch, rates, start = "peak", runs.PER_EPOCH, linear.RATES, (200, 50.0)
 
-    def __init__(self, top, lucky=None):
-        self.top, self.lucky = top, lucky
+    def __init__(self, top, lucky=None, losses=None):
+        self.top, self.lucky, self.losses = top, lucky, losses or {}
 
     def train(self, cell, stage, per_epoch, rate, seed):
         away = abs(math.log2(per_epoch / self.top[0])) + abs(math.log2(rate / self.top[1]))
         luck = 3 if (per_epoch, rate) == self.lucky and seed == runs.TUNE_SEEDS[1] else 0
-        return dict.fromkeys(runs.FIELDS[10:], 0) | {"score": luck - away}
+        return dict.fromkeys(runs.FIELDS[10:], 0) | {"score": luck - away, "loss": self.losses.get((per_epoch, rate), 1)}
 
 
 class Learning(Case):
@@ -92,6 +92,12 @@ class Learning(Case):
         self.assertEqual(results.result_of(rows, final).values, [1.0, 2.0])
         other = [dict(row, rate="100.0") for row in final]
         self.assertIsNone(results.result_of(rows, other), "runs at another point are not the result")
+
+    def test_of_equal_points_the_smaller_loss_decides(self):
+        found = {(100, 50.0): [(80.0, 0.5), (80.1, 0.5)], (100, 100.0): [(80.1, 0.6), (80.16, 0.6)], (200, 50.0): [(79.9, 0.1), (79.9, 0.1)]}
+        self.assertEqual(runs.best_point(found), (100, 50.0))
+        found[100, 100.0] = [(80.2, 0.6), (80.16, 0.6)]
+        self.assertEqual(runs.best_point(found), (100, 100.0), "more than the tie apart")
 
     def test_intervals_are_students_and_welchs(self):
         one = results.Result([1.0, 2.0, 3.0, 4.0, 5.0], 1, 1, 1, 1)
