@@ -5,6 +5,7 @@
 #include "output.h"
 #include "train/train.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -38,6 +39,34 @@ static int check_usage(const arguments *given) {
     return curve_check(given);
 }
 
+/*
+ * A run of another number of processes has state files with other names, which this run would not open: it would draw the same
+ * secret batches from the same key. `state` is the name without the number of the process; parts 0: a process alone.
+ */
+static int check_siblings(const char *state, int64_t parts) {
+    const char *slash = strrchr(state, '/'), *name = slash != NULL ? slash + 1 : state;
+    const size_t length = strlen(name);
+    char directory[TRAINING_PATH], shown[SHOWN];
+    int code = 0;
+    snprintf(directory, sizeof directory, "%.*s", slash != NULL ? (int)(slash - state + 1) : 1,
+             slash != NULL ? state : ".");
+    DIR *opened = opendir(directory);
+    for (const struct dirent *entry; opened != NULL && code == 0 && (entry = readdir(opened)) != NULL;) {
+        long long part = 0, of = 0;
+        int used = 0;
+        if (strncmp(entry->d_name, name, length) != 0) continue;
+        const char *rest = entry->d_name + length;
+        const bool several = sscanf(rest, ".%lld-of-%lld%n", &part, &of, &used) == 2 && rest[used] == '\0';
+        if ((several && of != parts) || (*rest == '\0' && parts > 0))
+            code = fail(EXIT_USAGE,
+                        "the state file %s belongs to a run of another number of processes with this key: another run "
+                        "needs its own --key-file",
+                        show(entry->d_name, shown));
+    }
+    if (opened != NULL) closedir(opened);
+    return code;
+}
+
 /* The state file: the given one, or the one beside the key file; one for each of several processes. */
 static int find_state(training *t) {
     const arguments *given = t->given;
@@ -46,6 +75,10 @@ static int find_state(training *t) {
     if (option_given(given, OPTION_NOISELESS) || option_is(given, OPTION_STATE, "none")) return 0;
     if (path != NULL) length = snprintf(t->state, sizeof t->state, "%s", path);
     if (path == NULL && key != NULL) length = snprintf(t->state, sizeof t->state, "%s.state", key);
+    if (length > 0 && length < TRAINING_PATH && (training_together == NULL || training_together->part == 0)) {
+        int code = check_siblings(t->state, training_together != NULL ? training_together->parts : 0);
+        if (code != 0) return code; /* one process looks for all */
+    }
     if (length > 0 && length < TRAINING_PATH && training_together != NULL)
         length += snprintf(t->state + length, sizeof t->state - (size_t)length, ".%" PRId64 "-of-%" PRId64,
                            training_together->part, training_together->parts);
@@ -144,22 +177,14 @@ static int open_all(training *t) {
     return all(team->part != 0 ? open_trainer(t) : 0);
 }
 
-/* All values that distinguish two runs with one key and mechanism: their noise is bound to it. */
+/* What distinguishes two runs with one key and mechanism is what their noise is bound to, the contents of the data included. */
 static int enter_ledger(training *t) {
-    static const option_id tell[] = {OPTION_MODEL,    OPTION_CLIP,     OPTION_OPTIMIZER, OPTION_LEARNING_RATE,
-                                     OPTION_MOMENTUM, OPTION_SCHEDULE, OPTION_DECAY,     OPTION_ZERO_ABOVE,
-                                     OPTION_SEED,     OPTION_UNIT,     OPTION_DATA,      OPTION_HOLD_OUT,
-                                     OPTION_LABEL,    OPTION_USER,     OPTION_FEATURES,  OPTION_SCALE};
     text_buffer binding = {0};
     if (!option_given(t->given, OPTION_LEDGER)) return 0;
     if (training_together != NULL && training_together->part != 0) return 0; /* one process enters for all */
     dpmf_trainer_salt(t->trainer, t->salt);
     text_add(&binding, "train %s %" PRId64, dpmf_sampler_get(t->sampler).text, t->units);
-    for (size_t i = 0; i < sizeof tell / sizeof *tell; i++) {
-        const char *value = tell[i] == OPTION_UNIT ? t->unit : option_text(t->given, tell[i]);
-        text_add(&binding, "\n%s %s", options[tell[i]].name, value == NULL ? "" : value);
-    }
-    text_add(&binding, "\nfactors %016" PRIx64, training_schedule_hash(t));
+    text_add(&binding, "\n%s", dpmf_trainer_digest(t->trainer));
     int code = binding.failed ? fail_memory() : ledger_enter(t->given, t->mechanism, t->key, t->salt, binding.bytes);
     text_free(&binding);
     return code;
@@ -174,7 +199,7 @@ static int prepare_training(training *t) {
     code = all(code);
     if (code == 0) code = team != NULL ? team->mechanism(t) : training_mechanism(t);
     if (code != 0) return code;
-    code = find_state(t);
+    code = all(find_state(t));
     if (code != 0) return code;
     read_options(t);
     dpmf_status status = team != NULL ? DPMF_OK : key_from_options(t->given, t->key);

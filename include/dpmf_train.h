@@ -180,7 +180,8 @@ DPMF_API dpmf_trainer_options dpmf_trainer_options_defaults(void);
 typedef struct dpmf_trainer dpmf_trainer;
 
 /*
- * Data set, mechanism and sampler are borrowed and must outlive it. The sampler must realise what the mechanism assumes
+ * Data set, mechanism and sampler are borrowed and must outlive it; a data set that is changed later is refused by the next
+ * step. The sampler must realise what the mechanism assumes
  * (without noise this is not required), over the units of the data. A mechanism that has no sigma is refused.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanism *mechanism,
@@ -237,6 +238,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_audit(void *context, const dpm
 /* Facts about the run. */
 DPMF_API double dpmf_trainer_clipped(const dpmf_trainer *trainer);       /* fraction of the last batch; not private */
 DPMF_API double dpmf_trainer_noise_seconds(const dpmf_trainer *trainer); /* spent on noise since it was made */
+DPMF_API const char *dpmf_trainer_digest(const dpmf_trainer *trainer);   /* SHA-256 of all that the run depends on, the
+                                                                          * data, the options and the key included; borrowed */
 DPMF_API void dpmf_trainer_salt(const dpmf_trainer *trainer, uint8_t salt[DPMF_SALT_SIZE]); /* as in dpmf_noise_info */
 
 #ifdef __cplusplus

@@ -4,7 +4,8 @@
  *
  * A feature is the normalised number, rounded to half precision (nearest, ties to even), divided by the square root of the
  * number of features: rounding is part of the definition, so that a file of two bytes per number gives the same features
- * as computing them. The data set's digest becomes that of the old one, the shape and the options: it names the file.
+ * as computing them. The digest of the old data set, the shape and the options names the file; the new data set's digest covers it
+ * and the numbers themselves, so that a file with other numbers makes another data set, whose noise is other noise.
  */
 #include "train/scattering.h"
 
@@ -33,6 +34,7 @@ typedef struct extraction {
     float factor;     /* 1/sqrt(features) */
     train_rows *rows; /* out */
     train_features_name name;
+    char sum[65]; /* of the numbers */
     const train_features_reader *reader;
     int64_t from;     /* the first example of the slab */
     uint16_t *halves; /* of the slab; while reading: of one block per thread */
@@ -80,20 +82,18 @@ static dpmf_status scatter_lanes(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* All features; while `writer` is there they are written too. A writer that fails is closed, and its message is kept. */
-static dpmf_status compute(extraction *e, train_features_writer **writer, dpmf_scattering_result *result) {
+/* All features, summed up and, where the writer has a file, written. */
+static dpmf_status compute(extraction *e, train_features_writer *writer, dpmf_scattering_result *result) {
     const int64_t lanes = e->set->lanes;
     for (e->from = 0; e->from < e->name.count; e->from += SLAB) {
         const int64_t left = e->name.count - e->from, count = left < SLAB ? left : SLAB;
+        int lost = 0;
         TRY(base_progress(e->run, "scattering", (double)e->from / (double)e->name.count));
         TRY(base_pool_run(e->pool, (count + lanes - 1) / lanes, scatter_lanes, e));
-        if (*writer != NULL && train_features_write(*writer, count, e->halves) != DPMF_OK) {
-            note_failure(result);
-            train_features_close(*writer);
-            *writer = NULL;
-        }
+        TRY(train_features_write(writer, count, e->halves, &lost));
+        if (lost) note_failure(result);
     }
-    return DPMF_OK;
+    return train_features_sum(writer, e->sum);
 }
 
 /* ---- reading ---- */
@@ -137,6 +137,7 @@ static dpmf_status try_files(extraction *e, const dpmf_scattering_options *o, dp
         dpmf_status status = train_features_open(path, &e->name, &reader);
         e->reader = reader;
         if (status == DPMF_OK) status = read_all(e);
+        if (status == DPMF_OK) train_features_read_sum(reader, e->sum);
         train_features_done(reader);
         if (status == DPMF_OK) {
             result->cache = DPMF_CACHE_READ;
@@ -149,24 +150,25 @@ static dpmf_status try_files(extraction *e, const dpmf_scattering_options *o, dp
     return DPMF_ERROR_IO;
 }
 
-static train_features_writer *open_writer(const extraction *e, const dpmf_scattering_options *o,
-                                          dpmf_scattering_result *result) {
-    train_features_writer *writer = NULL;
+/* In the first directory that takes it, or without a file. */
+static dpmf_status open_writer(const extraction *e, const dpmf_scattering_options *o, dpmf_scattering_result *result,
+                               train_features_writer **out) {
     char path[TRAIN_FEATURES_PATH];
     for (size_t i = 0; i < sizeof o->cache / sizeof *o->cache && o->cache[i] != NULL; i++)
         if (train_features_path(o->cache[i], &e->name, path) == DPMF_OK &&
-            train_features_begin(path, &e->name, &writer) == DPMF_OK)
-            return writer;
+            train_features_begin(path, &e->name, out) == DPMF_OK)
+            return DPMF_OK;
     if (o->cache[0] != NULL) note_failure(result);
-    return NULL;
+    return train_features_begin(NULL, &e->name, out);
 }
 
 static dpmf_status compute_and_keep(extraction *e, const dpmf_scattering_options *o, dpmf_scattering_result *result) {
+    train_features_writer *writer = NULL;
     if (result->note[0] != '\0') add_note(result, "they are computed again");
-    train_features_writer *writer = open_writer(e, o, result);
-    dpmf_status status = compute(e, &writer, result);
+    TRY(open_writer(e, o, result, &writer));
+    dpmf_status status = compute(e, writer, result);
     result->cache = o->cache[0] == NULL ? DPMF_CACHE_UNUSED : DPMF_CACHE_FAILED;
-    if (status == DPMF_OK && writer != NULL) {
+    if (status == DPMF_OK && train_features_kept(writer)) {
         if (train_features_commit(writer) == DPMF_OK)
             result->cache = DPMF_CACHE_WRITTEN;
         else
@@ -208,11 +210,14 @@ dpmf_status dpmf_dataset_scatter(dpmf_dataset *dataset, const dpmf_scattering_op
         status = compute_and_keep(&e, &o, &made);
     }
     if (status != DPMF_OK) goto done;
+    const base_part parts[] = {{"dpmf features 1", 15}, {e.name.digest, 64}, {e.sum, 64}};
+    char digest[sizeof dataset->digest];
+    TRY_DONE(base_sha256(3, parts, digest));
     train_dataset_install(dataset, e.rows, e.name.features);
     e.rows = NULL;
     dataset->channels = dataset->height = dataset->width = 0;
     dataset->names[0] = '\0';
-    memcpy(dataset->digest, e.name.digest, sizeof dataset->digest);
+    memcpy(dataset->digest, digest, sizeof digest);
     if (result != NULL) *result = made;
 done:
     for (int i = 0; e.room != NULL && i < threads; i++)

@@ -11,8 +11,9 @@
  *     32 bytes   SHA-256 of everything before the numbers and of the digests of the blocks
  *
  * Integers and numbers are little-endian. Every byte is covered by a digest, so a file that was changed or cut is
- * found out; blocks are checked by several threads. The digests detect accidents: they hold no secret, and a person who can
- * write the file can also change the data beside it. The file is as private as the data: its mode is 0600.
+ * found out; blocks are checked by several threads. The digests hold no secret, so a person who can write the file can make
+ * them again: a file of another user, or that others can write, is not read. The last digest goes into the data set's (train/features.c),
+ * so that other numbers are other data, with other noise. The file is as private as the data: its mode is 0600.
  */
 #include "train/scattering.h"
 
@@ -20,6 +21,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -68,15 +70,21 @@ dpmf_status train_features_path(const char *directory, const train_features_name
 
 struct train_features_writer {
     train_features_name name;
+    int kept; /* 1: there is a file; else the numbers are summed up only */
     atomic_file file;
     char path[TRAIN_FEATURES_PATH];
     uint8_t *sums;
     int64_t written; /* blocks */
 };
 
+static void leave_file(train_features_writer *writer) {
+    if (writer->kept) atomic_file_close(&writer->file);
+    writer->kept = 0;
+}
+
 void train_features_close(train_features_writer *writer) {
     if (writer == NULL) return;
-    atomic_file_close(&writer->file);
+    leave_file(writer);
     base_free(writer->sums);
     base_free(writer);
 }
@@ -92,12 +100,14 @@ dpmf_status train_features_begin(const char *path, const train_features_name *na
     TRY(base_alloc(1, sizeof *made, "the features file", (void **)&made));
     made->file.file = -1;
     made->name = *name;
-    snprintf(made->path, sizeof made->path, "%s", path);
     TRY_DONE(base_alloc(blocks_of(name), SUM, "the features file", (void **)&made->sums));
+    if (path == NULL) goto done;
+    snprintf(made->path, sizeof made->path, "%s", path);
     if (!atomic_file_open(&made->file, made->path, true)) {
         status = base_atomic_fail(&made->file, WHAT);
         goto done;
     }
+    made->kept = 1;
     fill_head(name, head);
     TRY_DONE(put(made, head, HEAD));
 done:
@@ -108,13 +118,17 @@ done:
     return status;
 }
 
-dpmf_status train_features_write(train_features_writer *w, int64_t count, const uint16_t *numbers) {
+dpmf_status train_features_write(train_features_writer *w, int64_t count, const uint16_t *numbers, int *lost) {
+    *lost = 0;
     while (count > 0) {
         const int64_t many = block_size(&w->name, w->written);
         const size_t size = (size_t)(many * w->name.features) * sizeof *numbers;
         const base_part part = {numbers, size};
         TRY(base_sha256_bytes(1, &part, w->sums + w->written * SUM));
-        TRY(put(w, numbers, size));
+        if (w->kept && put(w, numbers, size) != DPMF_OK) {
+            leave_file(w);
+            *lost = 1;
+        }
         w->written++;
         numbers += many * w->name.features;
         count -= many;
@@ -122,8 +136,25 @@ dpmf_status train_features_write(train_features_writer *w, int64_t count, const 
     return DPMF_OK;
 }
 
+static void to_hexadecimal(const uint8_t sum[SUM], char out[2 * SUM + 1]) {
+    for (int i = 0; i < SUM; i++)
+        snprintf(out + 2 * i, 3, "%02x", sum[i]);
+}
+
+dpmf_status train_features_sum(const train_features_writer *w, char out[65]) {
+    uint8_t sum[SUM];
+    TRY(sum_up(&w->name, w->sums, sum));
+    to_hexadecimal(sum, out);
+    return DPMF_OK;
+}
+
+int train_features_kept(const train_features_writer *w) {
+    return w->kept;
+}
+
 dpmf_status train_features_commit(train_features_writer *w) {
     uint8_t sum[SUM];
+    assert(w->kept);
     TRY(sum_up(&w->name, w->sums, sum));
     TRY(put(w, w->sums, (size_t)blocks_of(&w->name) * SUM));
     TRY(put(w, sum, SUM));
@@ -136,7 +167,12 @@ struct train_features_reader {
     train_features_name name;
     int file;
     uint8_t *sums;
+    char sum[65]; /* of everything */
 };
+
+void train_features_read_sum(const train_features_reader *r, char out[65]) {
+    memcpy(out, r->sum, sizeof r->sum);
+}
 
 void train_features_done(train_features_reader *reader) {
     if (reader == NULL) return;
@@ -159,6 +195,8 @@ static dpmf_status read_frame(train_features_reader *r) {
     struct stat info;
     if (fstat(r->file, &info) != 0 || !S_ISREG(info.st_mode))
         return base_fail(DPMF_ERROR_FORMAT, "it is no regular file");
+    if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return base_fail(DPMF_ERROR_FORMAT, "it belongs to another user, or others may write to it");
     if (info.st_size != size)
         return base_fail(DPMF_ERROR_FORMAT, "it has %lld bytes instead of %" PRId64, (long long)info.st_size, size);
     fill_head(&r->name, wanted);
@@ -167,6 +205,7 @@ static dpmf_status read_frame(train_features_reader *r) {
     TRY(get(r, HEAD + numbers, r->sums, (size_t)sums));
     TRY(get(r, HEAD + numbers + sums, found, SUM));
     TRY(sum_up(&r->name, r->sums, sum));
+    to_hexadecimal(sum, r->sum);
     return memcmp(sum, found, SUM) == 0 ? DPMF_OK : base_fail(DPMF_ERROR_FORMAT, "its table of digests was changed");
 }
 

@@ -38,7 +38,7 @@ void train_scattering_apply(const train_scattering *plan, const kernels_scatter_
 enum { TRAIN_FEATURES_BLOCK = 256 }; /* examples */
 
 typedef struct train_features_name {
-    char digest[65]; /* of the data set that they make */
+    char digest[65]; /* of what they are made from, and how */
     int64_t count, features;
 } train_features_name;
 
@@ -47,11 +47,15 @@ enum { TRAIN_FEATURES_PATH = 4096 };
 DPMF_MUST_CHECK dpmf_status train_features_path(const char *directory, const train_features_name *name,
                                                 char out[TRAIN_FEATURES_PATH]);
 
-/* A file that is written block by block, in order. */
+/* A file that is written block by block, in order; with path NULL the numbers are summed up only. */
 typedef struct train_features_writer train_features_writer;
 DPMF_MUST_CHECK dpmf_status train_features_begin(const char *path, const train_features_name *name,
                                                  train_features_writer **out);
-DPMF_MUST_CHECK dpmf_status train_features_write(train_features_writer *writer, int64_t count, const uint16_t *numbers);
+/* *lost: the file cannot be written, and is given up; the message is set, and the numbers are summed up all the same. */
+DPMF_MUST_CHECK dpmf_status train_features_write(train_features_writer *writer, int64_t count, const uint16_t *numbers,
+                                                 int *lost);
+int train_features_kept(const train_features_writer *writer); /* is there a file that can be committed? */
+DPMF_MUST_CHECK dpmf_status train_features_sum(const train_features_writer *writer, char out[65]); /* of all numbers */
 DPMF_MUST_CHECK dpmf_status train_features_commit(train_features_writer *writer);
 void train_features_close(train_features_writer *writer); /* what was not committed is removed */
 
@@ -61,6 +65,7 @@ DPMF_MUST_CHECK dpmf_status train_features_open(const char *path, const train_fe
                                                 train_features_reader **out);
 /* Block `index` into `numbers`, its digest checked; any thread. */
 DPMF_MUST_CHECK dpmf_status train_features_read(const train_features_reader *reader, int64_t index, uint16_t *numbers);
+void train_features_read_sum(const train_features_reader *reader, char out[65]); /* that of the writer */
 void train_features_done(train_features_reader *reader);
 
 #endif

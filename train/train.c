@@ -125,7 +125,6 @@ static dpmf_status open_noise(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE],
 static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE]) {
     const dpmf_trainer_options *o = &t->options;
     train_clip clip = {o->clip, o->zero_above, o->by_unit != 0, 0, 0, 0};
-    char label[65];
     TRY(train_model_of(t->data->features, o->hidden, t->data->classes, &t->model));
     TRY(check_clip(o, t->data));
     if (o->parts < 1 || o->part < 0 || o->part >= o->parts || o->parts > t->model.dim)
@@ -144,9 +143,10 @@ static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE
     TRY(base_alloc(dpmf_sampler_get(t->sampler).capacity, sizeof(int64_t), "a batch", (void **)&t->batch));
     TRY(train_model_start(&t->model, o->seed, t->weights));
     TRY(base_pool_create(o->run.threads, &t->pool));
-    TRY(train_identify(t, key, &t->identity, label));
+    memcpy(t->data_digest, t->data->digest, sizeof t->data_digest);
+    TRY(train_identify(t, key, &t->identity, t->shared));
     TRY(crypto_key_derive(key, "dpmf trainer checkpoint 1", "", t->mac_key));
-    TRY(open_noise(t, key, label));
+    TRY(open_noise(t, key, t->shared));
     clip.units = dpmf_sampler_get(t->sampler).capacity;
     clip.noise = t->noise != NULL ? dpmf_noise_get(t->noise).release.scale : 0.0;
     clip.grid = t->noise != NULL ? dpmf_noise_get(t->noise).grid : 0.0;
@@ -247,6 +247,10 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
     if (t->step >= t->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "step %" PRId64 " of a run of %" PRId64 " steps: it is complete", t->step,
                          t->steps);
+    if (strcmp(t->data->digest, t->data_digest) != 0)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "the data set was changed after the trainer was made: features and scales "
+                         "come before");
     TRY(base_progress(&t->options.run, "training", (double)t->step / (double)t->steps));
     const dpmf_trainer_options *o = &t->options;
     /* After a failure sampler and noise are ahead, and the next call seeks back. */
@@ -272,6 +276,10 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
 
 dpmf_exact dpmf_trainer_exact(const dpmf_trainer *trainer) {
     return trainer != NULL && trainer->noise != NULL ? dpmf_noise_get(trainer->noise).release : (dpmf_exact){0};
+}
+
+const char *dpmf_trainer_digest(const dpmf_trainer *trainer) {
+    return trainer != NULL ? trainer->shared : "";
 }
 
 void dpmf_trainer_salt(const dpmf_trainer *trainer, uint8_t salt[DPMF_SALT_SIZE]) {

@@ -260,8 +260,10 @@ struct dpmf_trainer {
     float *released; /* what the optimizer sees of a step; before that a row of noise */
     int64_t *batch;
     double clipped, noise_seconds;
-    char *identity;      /* text, one line a field: what a checkpoint must agree with */
-    uint8_t mac_key[32]; /* of checkpoints */
+    char *identity;       /* text, one line a field: what a checkpoint must agree with */
+    char shared[65];      /* digest of what all parts share of it */
+    char data_digest[65]; /* of the data set when the trainer was made */
+    uint8_t mac_key[32];  /* of checkpoints */
 };
 
 /* What a run's values depend on, as lines "name: value"; *shared: the digest of what all parts share, the noise's label. */

@@ -249,19 +249,20 @@ static int write_terms(const training *t, char out[TERMS_MAX]) {
     char data[65] = "";
     int code = digest_data(t, data);
     if (code != 0) return code;
-    int length = snprintf(
-        out, TERMS_MAX,
-        "training data: %s\nexamples: %lld\nlabel: %.100s\nuser: %.100s\nunit: %s\nunits: %lld\n"
-        "sampler: %s\nsteps: %lld\nmodel: %lld\nclip: %.17g\nzero-above: %.17g\noptimizer: %d\n"
-        "learning rate: %.17g\nmomentum: %.17g\ndecay: %.17g\nschedule: %.17g\nseed: %llu\n"
-        "noiseless: %d\ncheckpoint: %s\nevery: %lld\ntest curve: %s\n"
-        "features: %.100s\n",
-        data, (long long)dpmf_dataset_count(t->train), label == NULL ? "" : label, user == NULL ? "" : user,
-        o->by_unit ? "user" : "example", (long long)t->units, dpmf_sampler_get(t->sampler).text, (long long)t->steps,
-        (long long)t->hidden, o->clip, o->zero_above, (int)o->optimizer, o->learning_rate, o->momentum, o->decay,
-        schedule_sum(t), (unsigned long long)o->seed, o->noiseless,
-        option_given(t->given, OPTION_CHECKPOINT) ? "kept" : "none", (long long)t->given->count[OPTION_EVERY],
-        option_given(t->given, OPTION_PUBLIC_TEST_CURVE) ? "kept" : "none", option_text(t->given, OPTION_FEATURES));
+    int length =
+        snprintf(out, TERMS_MAX,
+                 "training data: %s\nexamples: %lld\nlabel: %.100s\nuser: %.100s\nunit: %s\nunits: %lld\n"
+                 "sampler: %s\nsteps: %lld\nmodel: %lld\nclip: %.17g\nzero-above: %.17g\noptimizer: %d\n"
+                 "learning rate: %.17g\nmomentum: %.17g\ndecay: %.17g\nschedule: %.17g\nseed: %llu\n"
+                 "noiseless: %d\ncheckpoint: %s\nevery: %lld\ntest curve: %s\n"
+                 "features: %.100s\nledger: %s\n",
+                 data, (long long)dpmf_dataset_count(t->train), label == NULL ? "" : label, user == NULL ? "" : user,
+                 o->by_unit ? "user" : "example", (long long)t->units, dpmf_sampler_get(t->sampler).text,
+                 (long long)t->steps, (long long)t->hidden, o->clip, o->zero_above, (int)o->optimizer, o->learning_rate,
+                 o->momentum, o->decay, schedule_sum(t), (unsigned long long)o->seed, o->noiseless,
+                 option_given(t->given, OPTION_CHECKPOINT) ? "kept" : "none", (long long)t->given->count[OPTION_EVERY],
+                 option_given(t->given, OPTION_PUBLIC_TEST_CURVE) ? "kept" : "none",
+                 option_text(t->given, OPTION_FEATURES), option_given(t->given, OPTION_LEDGER) ? "kept" : "none");
     return length > 0 && length < TERMS_MAX ? 0 : fail(EXIT_UNABLE, "the names of columns are too long");
 }
 
@@ -398,9 +399,15 @@ static int load(training *t, const char *path, list found) {
 static int team_resume(training *t) {
     const char *path = t->given->text[OPTION_CHECKPOINT];
     list found = {-1, 0};
-    char shown[SHOWN];
-    if (path == NULL) return 0; /* on all of them: they have agreed on that */
+    char shown[SHOWN], first[65];
+    /* The digest covers what the terms do not name: features, scales, the kind of release, the numbers themselves. */
+    snprintf(first, sizeof first, "%s", dpmf_trainer_digest(t->trainer));
+    team_send(first, sizeof first);
     int code = 0;
+    if (strcmp(first, dpmf_trainer_digest(t->trainer)) != 0)
+        code = fail(EXIT_USAGE, "not the run of rank 0: the data after --scale and --features, or --release, differ");
+    code = team_all(code);
+    if (code != 0 || path == NULL) return code; /* on all of them: they have agreed on that */
     if (strlen(path) > NAME_MAX_HERE - 80)
         code = fail(EXIT_USAGE, "--checkpoint %s: the name is too long", show(path, shown));
     else if (own_team.rank == 0)

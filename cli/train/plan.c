@@ -24,6 +24,8 @@ static const char DEFAULT_SAMPLING[] =
 static const char DEFAULT_WORKLOAD[] = "prefix"; /* momentum and schedule are post-processing */
 static const char OWN_WORKLOAD[] = "own";        /* the linear map of the optimizer */
 
+static const double STEPS_MAX = 1e12; /* far above any run, and its products stay far below 2^63 */
+
 static int64_t ceil_divide(int64_t a, int64_t b) {
     return a / b + (a % b != 0);
 }
@@ -129,6 +131,9 @@ int training_plan(training *t) {
     if (steps && epochs && t->epochs > t->steps)
         return fail(EXIT_USAGE, "--epochs %lld: at most the %lld steps are accepted", (long long)t->epochs,
                     (long long)t->steps);
+    if (!steps && (double)t->units / (double)t->batch * (double)t->epochs > STEPS_MAX)
+        return fail(EXIT_USAGE, "--batch %lld --epochs %lld: more than %g steps of %lld units; fewer are accepted",
+                    (long long)t->batch, (long long)t->epochs, STEPS_MAX, (long long)t->units);
     if (training_samples(t, "none")) return plan_order(t, steps, batch, epochs);
     return training_samples(t, TRAINING_ANY) ? plan_any(t, steps, batch, epochs)
                                              : plan_sampling(t, steps, batch, epochs);

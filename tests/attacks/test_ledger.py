@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from common import DPMF, Case
+from common import DPMF, Case, run, table
 
 
 class Attack(Case):
@@ -37,6 +37,28 @@ class Spending(Attack):
         self.assertEqual(len(self.entries()), 2)
         for i, code in enumerate(codes):  # nothing was written by those that were refused
             self.assertEqual(os.path.exists(self.path("rows%d" % i)), code == 0)
+
+
+class Training(Attack):
+    def train(self, *options):
+        return run("train", "--data", self.path("d.csv"), "--hold-out", 40, "--batch", 16, "--epochs", 2, "--epsilon", 2, "--delta", 1e-5,
+                   "--sampling", "poisson", "--key-file", self.path("k"), "--state", "none", "--ledger", self.ledger,
+                   "--budget", "5,1e-4", *options)
+
+    def test_other_data_or_another_release_is_another_run(self):
+        """The entry named the path of the data and not their contents, and no kind of release: three models with fresh noise for each were one entry. Now the others are refused as other runs with the same key."""
+        text = table(200, 1)
+        self.write("d.csv", text)
+        self.assertEqual(self.train()[0], 0)
+        self.assertEqual((self.train()[0], len(self.entries())), (0, 1), "the same run again, bit for bit, is free")
+        first, rest = text.split("\n", 1)
+        for change in ("release", "data"):
+            if change == "data":
+                self.write("d.csv", first + "\n" + rest.replace("0.", "0.9", 1))
+            code, out, said = self.train(*(["--release", "exact"] if change == "release" else []))
+            self.assertEqual((code, out), (1, ""), change)
+            self.assertIn("another run with this key", said)
+        self.assertEqual(len(self.entries()), 1)
 
 
 class Killing(Attack):

@@ -255,6 +255,21 @@ class Resuming(Case):
         self.refused(1, ["not a checkpoint of a training run on several processes"], (3, line))
 
 
+class Keys(Case):
+    def test_a_key_serves_runs_of_one_number_of_processes(self):
+        """State files of 1, 2 and 3 processes have other names, so that each run was accepted: three models from the same secret batches."""
+        words = [*self.plan, "--key-file", self.path("k")]
+        line = ["train", *self.csv, *words]
+        self.train(2, *words)
+        self.refused(2, ["k.state.", "another number of processes"], (3, line))
+        done = subprocess.run([DPMF, *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("another number of processes", done.stderr)
+        alone = [*self.plan, "--key-file", self.path("other")]
+        self.train(0, *alone)
+        self.refused(2, ["other.state", "another number of processes"], (2, ["train", *self.csv, *alone]))
+
+
 class Disagreement(Case):
     def test_a_rank_with_another_run_is_named(self):
         self.write("other.csv", table(600, 4))
@@ -263,6 +278,8 @@ class Disagreement(Case):
                             ("training data", ["train", "--data", self.path("other.csv"), *usual[3:], *self.seed]),
                             ("clip", [*usual, *self.seed, "--clip", "0.5"]),
                             ("learning rate", [*usual, *self.seed, "--learning-rate", "0.1"]),
+                            ("--scale", [*usual, *self.seed, "--scale", "rows"]),
+                            ("--release", [*usual, *self.seed, "--release", "exact"]),
                             ("checkpoint", [*usual, *self.seed, "--checkpoint", self.path("run")]),
                             ("dim = ", [*usual, *self.seed, "--model", "mlp:3"]),
                             ("key-file", usual)]:

@@ -42,6 +42,21 @@ static void test_a_gradient_that_is_not_finite_releases_nothing(void **unused) {
     dpmf_dataset_free(data);
 }
 
+/* Other features or scales under a trainer would be read with the sizes of the old ones, and have the noise of other data. */
+static void test_data_that_change_under_a_trainer_are_refused(void **unused) {
+    dpmf_dataset *data = case_data(16);
+    case_plan plan = case_defaults();
+    case_run r = case_open(data, &plan);
+    (void)unused;
+    case_steps(&r, 2);
+    check_ok(dpmf_dataset_scale(data, NULL, NULL));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_next(r.trainer));
+    check_message("the data set was changed");
+    assert_int_equal(dpmf_trainer_step(r.trainer), 2);
+    case_close(&r);
+    dpmf_dataset_free(data);
+}
+
 static void refuse_options(const dpmf_dataset *data, const case_run *r, const dpmf_trainer_options *o,
                            const char *says) {
     dpmf_trainer *none = NULL;
@@ -203,6 +218,7 @@ static void test_a_cancelled_run_keeps_its_step_and_can_be_evaluated(void **unus
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_gradient_that_is_not_finite_releases_nothing),
+        cmocka_unit_test(test_data_that_change_under_a_trainer_are_refused),
         cmocka_unit_test(test_trainer_options_out_of_range_are_refused),
         cmocka_unit_test(test_a_sampler_must_fit_the_mechanism_and_the_data),
         cmocka_unit_test(test_any_allocation_of_a_trainer_may_fail),

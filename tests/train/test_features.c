@@ -195,6 +195,43 @@ static void test_a_kept_file_is_read_and_a_changed_one_is_not_used(void **unused
     dpmf_dataset_free(plain);
 }
 
+/*
+ * An attacker writes a whole file with other numbers under the name of a data set's features. Its digests fit, and it was read as the same data,
+ * so that two runs with one key had the same noise over different sums. Now the numbers are part of the data set's digest.
+ */
+static void test_a_forged_file_is_other_data(void **unused) {
+    static const uint16_t forged[COUNT * 80];
+    dpmf_dataset *plain = scattered(directory, NULL, 1, NULL);
+    train_features_name name = {.count = COUNT, .features = 80};
+    train_features_writer *writer = NULL;
+    dpmf_scattering_result result;
+    int lost = 1;
+    (void)unused;
+    glob_t found = files_in(directory);
+    const char *path = found.gl_pathv[0];
+    FILE *file = fopen(path, "rb");
+    assert_true(file != NULL && fseek(file, 16, SEEK_SET) == 0 && fread(name.digest, 1, 64, file) == 64);
+    fclose(file);
+    check_ok(train_features_begin(path, &name, &writer));
+    check_ok(train_features_write(writer, COUNT, forged, &lost));
+    assert_int_equal(lost, 0);
+    check_ok(train_features_commit(writer));
+    train_features_close(writer);
+    dpmf_dataset *data = scattered(directory, NULL, 1, &result);
+    assert_int_equal(result.cache, DPMF_CACHE_READ);
+    assert_string_not_equal(plain->digest, data->digest);
+    dpmf_dataset_free(data);
+    /* A file that others may write to is not read at all. */
+    assert_int_equal(chmod(path, 0620), 0);
+    data = scattered(directory, NULL, 1, &result);
+    assert_non_null(strstr(result.note, "others may write to it"));
+    check_equal(plain, data);
+    dpmf_dataset_free(data);
+    dpmf_dataset_free(plain);
+    globfree(&found);
+    remove_files();
+}
+
 static void test_other_options_and_data_have_other_files_and_digests(void **unused) {
     const int64_t how[][2] = {{1, 4}, {2, 4}, {1, 5}};
     char digest[4][65];
@@ -428,6 +465,7 @@ int main(void) {
         cmocka_unit_test(test_features_replace_pixels_for_any_number_of_threads),
         cmocka_unit_test(test_features_are_rounded_to_half_precision),
         cmocka_unit_test(test_a_kept_file_is_read_and_a_changed_one_is_not_used),
+        cmocka_unit_test(test_a_forged_file_is_other_data),
         cmocka_unit_test(test_other_options_and_data_have_other_files_and_digests),
         cmocka_unit_test(test_the_second_directory_serves_where_the_first_cannot),
         cmocka_unit_test(test_a_cancelled_extraction_leaves_the_data_set_and_no_file),
