@@ -1513,9 +1513,9 @@ DPMF_API const dpmf_candidate *dpmf_design_candidate(const dpmf_design *design, 
  * and K are one. Where K < 1 a unit takes part at most once: in a fixed order one step at most, under sampling with probability
  * K/n in each step; random allocation and balls-in-bins, which use every unit, are then not offered.
  *
- * The rule: for one number of epochs, start with the fewest steps and go on to more as long as the noise per epoch grows by at
- * most a factor (1 + within) for each doubling, (1 + within)^log2(ratio) for other ratios. Of the points that this finds for the
- * numbers of epochs, the one with the least noise per epoch is recommended, of equal ones that with fewer epochs.
+ * The rule: for one number of epochs, start with the fewest steps and continue to more as long as the noise per epoch grows by
+ * at most a factor f = 1 + within 1000/n for each doubling that ends at n steps, f^log2(ratio) for other ratios. Of the points that
+ * this finds for the numbers of epochs, the one with the least noise per epoch is recommended, of equal ones that with fewer epochs.
  *
  * Each point's figures are those of dpmf_design_create for its n and K. Points run in parallel; run.progress is called from the
  * calling thread.
@@ -1531,7 +1531,7 @@ typedef struct dpmf_plan_options {
                                      * batch_cap, federated and measure are refused */
 } dpmf_plan_options;
 
-/* within 0.25 and any sampling; dpmf_design_options_defaults() for the rest. units must be set. */
+/* within 0.3 and any sampling; dpmf_design_options_defaults() for the rest. units must be set. */
 DPMF_API dpmf_plan_options dpmf_plan_options_defaults(void);
 
 typedef struct dpmf_plan dpmf_plan;

@@ -425,9 +425,11 @@ const option_row options[OPTION_TOTAL] = {
                        .argument = "X",
                        .number_low = 0.0,
                        .number_high = 10.0,
-                       .preset = "0.25",
+                       .preset = "0.3",
                        .verbs = PLAN,
-                       .help = "the part of the noise that each doubling of the steps may cost"},
+                       .help =
+                           "the part of the noise that a doubling of the steps may cost if it ends at 1000 steps; half "
+                           "of it at 2000, and so on"},
     [OPTION_ROWS] =
         {.name = "rows", .kind = KIND_TEXT, .argument = "A:B", .verbs = NOISE, .help = "rows A to B-1, counted from 0"},
     [OPTION_OFFSET] = {.name = "offset",

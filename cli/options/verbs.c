@@ -13,7 +13,9 @@ const verb_row verbs[VERB_TOTAL] = {
                 "noise, Poisson sampling) beside it. Points are compared by noise per epoch of progress, sigma x loss "
                 "/ epochs: for one data set that is noise over signal at the end of the run. For each number of epochs "
                 "the rule goes from the fewest steps to more, as long as each doubling costs at most --within of the "
-                "noise; of the points that it finds, the one with the least noise is recommended. Every row has the "
+                "noise (at 1000 steps, half of that at 2000); of the points that it finds, the one with the least "
+                "noise is "
+                "recommended. Every row has the "
                 "figures of design with its steps and epochs. The default of --sampling is any. -o saves the "
                 "recommended mechanism with its sigma, as design -o does.",
             .run = cmd_plan,

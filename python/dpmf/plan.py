@@ -134,7 +134,8 @@ def plan(
     batch            M, or (low, high) in doublings. None: a thousandth to a tenth of the units
     workload         as text: "prefix" for SGD, "momentum:0.9", ...
     sampling         as in `design`; here the default is "any"
-    within           the part of the noise that each doubling of the steps may cost. None: 0.25
+    within           the part of the noise that a doubling of the steps may cost if it ends at 1000 steps, half of it at 2000, and
+                     so on. None: 0.3
     families, loss, adjacency, dim, memory, max_overhead, tolerance, unit    as in `design`
 
     >>> import dpmf

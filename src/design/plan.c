@@ -31,10 +31,10 @@ static const int64_t UNITS_MAX = (int64_t)1 << 40;
 static const double EPOCHS_LOW = 1, EPOCHS_HIGH = 8; /* where none are given */
 
 /*
- * The noise that a doubling of the steps may cost. Where DP-SGD trains best in our runs (about 400 steps in 2 epochs, 1000 in 10),
- * a doubling of its steps costs 6 to 33 % (docs/plan.md). With 5 % many plans would recommend their largest batch.
+ * The noise that a doubling may cost that ends at STEPS_FIRST steps; one that ends at n steps may cost STEPS_FIRST/n of it. A few
+ * hundred steps are worth far more than their noise, and several thousand little: docs/plan.md has the runs that both come from.
  */
-static const double WITHIN = 0.25;
+static const double WITHIN = 0.3, STEPS_FIRST = 1000;
 
 dpmf_plan_options dpmf_plan_options_defaults(void) {
     dpmf_plan_options o = {.within = WITHIN, .design = dpmf_design_options_defaults()};
@@ -233,12 +233,13 @@ static dpmf_status fill_points(dpmf_plan *p) {
 
 /* ---- the rule ---- */
 
-/* From the fewest steps of one number of epochs (rows[first]) as long as each doubling costs at most `within`. */
+/* From the fewest steps of one number of epochs (rows[first]) as long as each doubling costs at most what it may. */
 static int64_t walk(const dpmf_plan_row *rows, int64_t count, int64_t first, double within) {
     int64_t at = first;
     while (at + 1 < count && rows[at + 1].epochs == rows[first].epochs) {
         const double doublings = log2((double)rows[at + 1].steps / (double)rows[at].steps);
-        const double allowed = rows[at].noise_per_epoch * pow(1 + within, doublings);
+        const double cost = 1 + within * STEPS_FIRST / (double)rows[at + 1].steps;
+        const double allowed = rows[at].noise_per_epoch * pow(cost, doublings);
         if (rows[at + 1].noise_per_epoch > allowed * (1 + 1e-12)) break;
         at++;
     }

@@ -97,9 +97,12 @@ static void explain(dpmf_plan *p) {
     text rule = {p->rule, sizeof p->rule, 0}, t = {p->why, sizeof p->why, 0};
     p->rule[0] = p->why[0] = 0;
     add(&rule,
-        "For each number of epochs: from the fewest steps to more, as long as each doubling of the steps costs at most "
-        "%g %% of noise per epoch. Of these points the one with the least noise per epoch is recommended.",
-        100 * p->options.within);
+        "For each number of epochs: from the fewest steps to more, as long as each doubling of the steps costs little "
+        "noise "
+        "per epoch: at most %g %% for one that ends at 1000 steps, %g %% at 2000, and so on. Of these points the one "
+        "with "
+        "the least noise per epoch is recommended.",
+        100 * p->options.within, 50 * p->options.within);
     add_run(&t, here);
     add(&t, ": ");
     name(&t, &here->chosen);

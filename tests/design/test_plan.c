@@ -135,24 +135,25 @@ static void test_the_grid_has_both_ends_and_doublings_between(void **state) {
 
 static void test_the_rule_walks_up_while_a_doubling_costs_little(void **state) {
     (void)state;
-    /* 1 epoch: 4 % and 5 % for a doubling, then 7 %; 2 epochs: 1.5 doublings for 7 % (allowed 7.59 %), then 8 % */
+    /* Of 20 % at 1000 steps. 1 epoch: 9 % at 2000 (allowed 10), 5 % at 4000 (allowed 5), 3 % at 8000 (allowed 2.5); 2 epochs:
+     * 5 % for 1.5 doublings to 5657 (allowed 5.35), 2 % at 11 314 (allowed 1.8). */
     dpmf_plan_row rows[] = {
-        {.epochs = 1, .steps = 10, .noise_per_epoch = 1},
-        {.epochs = 1, .steps = 20, .noise_per_epoch = 1.04},
-        {.epochs = 1, .steps = 40, .noise_per_epoch = 1.04 * 1.05},
-        {.epochs = 1, .steps = 80, .noise_per_epoch = 1.17},
-        {.epochs = 2, .steps = 20, .noise_per_epoch = 0.9},
-        {.epochs = 2, .steps = 57, .noise_per_epoch = 0.9 * 1.07},
-        {.epochs = 2, .steps = 114, .noise_per_epoch = 0.9 * 1.07 * 1.08},
+        {.epochs = 1, .steps = 1000, .noise_per_epoch = 1},
+        {.epochs = 1, .steps = 2000, .noise_per_epoch = 1.09},
+        {.epochs = 1, .steps = 4000, .noise_per_epoch = 1.09 * 1.05},
+        {.epochs = 1, .steps = 8000, .noise_per_epoch = 1.09 * 1.05 * 1.03},
+        {.epochs = 2, .steps = 2000, .noise_per_epoch = 0.9},
+        {.epochs = 2, .steps = 5657, .noise_per_epoch = 0.9 * 1.05},
+        {.epochs = 2, .steps = 11314, .noise_per_epoch = 0.9 * 1.05 * 1.02},
     };
-    assert_int_equal(plan_recommend(rows, 7, 0.05), 5);
+    assert_int_equal(plan_recommend(rows, 7, 0.2), 5);
     for (int i = 0; i < 7; i++) {
         assert_int_equal(rows[i].best_of_epochs, i == 2 || i == 5);
         rows[i].best_of_epochs = 0;
     }
     assert_int_equal(plan_recommend(rows, 7, 0), 4);
     assert_true(rows[0].best_of_epochs && rows[4].best_of_epochs);
-    assert_int_equal(plan_recommend(rows, 7, 0.25), 6);
+    assert_int_equal(plan_recommend(rows, 7, 1), 6);
     rows[4].noise_per_epoch = 1; /* of equal noise the fewer epochs */
     assert_int_equal(plan_recommend(rows, 5, 0), 0);
 }
