@@ -58,7 +58,7 @@ class Linear:
         steps = per_epoch * cell.epochs
         words = ["--data", self.data, "--features", self.features, "--model", "softmax", "--clip", CLIP, "--learning-rate", rate,
                  "--schedule", "constant" if cell.method.endswith("-constant") else "linear", "--testing-seed", seed, "--threads", 1]
-        if cell.method in ("chosen-momentum", "chosen-own"):
+        if cell.method.endswith(("-momentum", "-own")):
             words += ["--momentum", 0.9]
         if stage.endswith("tune"):
             words += ["--hold-out", self.hold_out]

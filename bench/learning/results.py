@@ -29,6 +29,7 @@ NAMES = {  # names in the tables of runs -> names on the page, in its order
     "order": "best without sampling",
     "dpsgd-constant": "DP-SGD, constant rate",
     "chosen-constant": "chosen, constant rate",
+    "dpsgd-momentum": "DP-SGD, momentum 0.9",
     "chosen-momentum": "chosen, momentum 0.9, made for prefix sums",
     "chosen-own": "chosen, momentum 0.9, made for momentum 0.9",
 }

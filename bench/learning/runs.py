@@ -13,6 +13,7 @@ and, for one question each, variants of them:
 
     order              what `dpmf design` chooses without sampling: batches in a fixed order
     dpsgd-constant     DP-SGD with a constant learning rate; chosen-constant: the same for `chosen`
+    dpsgd-momentum     DP-SGD with momentum 0.9
     chosen-momentum    SGD with momentum 0.9, the mechanism made for prefix sums
     chosen-own         SGD with momentum 0.9, the mechanism made for momentum 0.9
 
@@ -36,7 +37,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 DELTA = 1e-5
 METHODS = ("dpsgd", "chosen", "blt", "tvblt", "tree", "fft", "noiseless")
-VARIANTS = ("order", "dpsgd-constant", "chosen-constant", "chosen-momentum", "chosen-own")
+VARIANTS = ("order", "dpsgd-constant", "chosen-constant", "dpsgd-momentum", "chosen-momentum", "chosen-own")
 FIELDS = ("task method epochs epsilon stage per_epoch steps rate seed score loss sigma noise_rms family bands buffers sampling "
           "seconds").split()
 TRIALS, AGAIN, TUNE_SEEDS, FINAL_SEEDS = 12, 3, (1000, 1001), (1, 2, 3, 4, 5)

@@ -15,7 +15,7 @@ import results
 
 DOCS = results.HERE.parents[1] / "docs"
 MAIN = [name for name in results.NAMES if name not in ("order", "noiseless") and "-" not in name]
-VARIANTS = ["dpsgd", "dpsgd-constant", "chosen", "chosen-constant", "order", "chosen-momentum", "chosen-own"]
+VARIANTS = ["dpsgd", "dpsgd-constant", "chosen", "chosen-constant", "order", "dpsgd-momentum", "chosen-momentum", "chosen-own"]
 
 
 def digits(task):

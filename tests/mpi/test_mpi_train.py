@@ -166,9 +166,8 @@ class Noise(Case):
         self.assertTrue(self.train(3, *key, "--state", "none", "--out", self.path("first"))["private"])
         self.train(2, *key, "--state", "none", "--out", self.path("second"))  # the file that the first run made
         self.assertLessEqual(difference(self.weights("first"), self.weights("second")), 1e-5)
-        for ranks in (3, 2):  # other state files are another run, whose noise is its own
-            self.train(ranks, *key, "--out", self.path("third"))
-            self.assertGreater(difference(self.weights("first"), self.weights("third")), 1e-4)
+        self.train(3, *key, "--out", self.path("third"))  # state files are another run, whose noise is its own
+        self.assertGreater(difference(self.weights("first"), self.weights("third")), 1e-4)
 
 
 class Resuming(Case):
