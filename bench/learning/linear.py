@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A linear model on scattering features by `dpmf train`: linear.py PROGRAM TASK [options]. Methods and search: runs.py.
+"""A linear model on scattering features by `dpmf train`: linear.py PROGRAM TASK [options]. Methods and search: protocol.py.
 
     linear.py build/dpmf fashion                                     Fashion-MNIST of Debian's dataset-fashion-mnist
     linear.py build/dpmf cifar --data DIR --epochs 2 20              CIFAR-10 in its binary format
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-import runs
+import protocol
 
 CLIP = 0.5
 TASKS = {  # default data, features x classes + classes, first point of the search
@@ -26,13 +26,13 @@ RATES = tuple(50.0 * 2.0**power for power in range(-4, 8))
 
 
 class Linear:
-    """The task as runs.py wants it."""
+    """The task as protocol.py wants it."""
 
     def __init__(self, given, directory):
         self.name, self.program, self.directory = given.task, given.program, directory
         data, self.dim, self.start = TASKS[given.task]
         self.data, self.hold_out, self.features = given.data or data, given.hold_out, given.features
-        self.per_epoch, self.rates = runs.PER_EPOCH, RATES
+        self.per_epoch, self.rates = protocol.PER_EPOCH, RATES
 
     def call(self, *words):
         done = subprocess.run([self.program, *map(str, words), "--json"], capture_output=True, text=True, check=False,
@@ -45,7 +45,7 @@ class Linear:
         """(file, its figures); each is made once."""
         path = os.path.join(self.directory, f"{cell.method}-{steps}-{cell.epochs}-{cell.epsilon}.dpmf")
         if not os.path.exists(path + ".json"):
-            found = self.call(*runs.design_words(cell.method, steps, cell.epochs, cell.epsilon, self.dim), "--threads", 1, "-o", path)
+            found = self.call(*protocol.design_words(cell.method, steps, cell.epochs, cell.epsilon, self.dim), "--threads", 1, "-o", path)
             found = found.get("chosen") or found.get("recommended") or found
             kept = {"noise_rms": found.get("noise_rms") or found["sigma"] * found["rms_loss"]}
             kept.update((name, found.get(name)) for name in ("family", "bands", "buffers", "sampling", "sigma"))
@@ -72,7 +72,7 @@ class Linear:
 
 
 def main():
-    parser = runs.options(runs.HERE / "linear.csv")
+    parser = protocol.options(protocol.HERE / "linear.csv")
     parser.description = __doc__
     parser.add_argument("program")
     parser.add_argument("task", choices=TASKS)
@@ -86,7 +86,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         if given.mechanisms:
             os.makedirs(given.mechanisms, exist_ok=True)
-        runs.run_cells(Linear(given, given.mechanisms or directory), given)
+        protocol.run_cells(Linear(given, given.mechanisms or directory), given)
 
 
 if __name__ == "__main__":

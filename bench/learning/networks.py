@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Neural networks by `dpmf.torch`: networks.py TASK [options]. Methods and search: runs.py. Needs torch and the dpmf package.
+"""Neural networks by `dpmf.torch`: networks.py TASK [options]. Methods and search: protocol.py. Needs torch and the dpmf package.
 
     networks.py cnn                          the tanh CNN of Papernot et al. 2021 on Fashion-MNIST, 26 010 weights
     networks.py cifar-cnn --data DIR         a larger CNN on CIFAR-10 in its binary format
@@ -22,7 +22,7 @@ import torch
 
 import dpmf
 import dpmf.torch
-import runs
+import protocol
 import verses
 
 CLIP, MOMENTUM = 1.0, 0.9
@@ -83,19 +83,19 @@ def bits(model, data):
 
 
 class Network:
-    """The task as runs.py wants it. `train` is (inputs, targets), its last `held` examples are those that the search holds out."""
+    """The task as protocol.py wants it. `train` is (inputs, targets), its last `held` examples are those that the search holds out."""
 
     start = (100, 0.5)
 
-    def __init__(self, name, train, held, test, make_model, score=accuracy, loss=None, per_epoch=runs.PER_EPOCH, rates=RATES):
+    def __init__(self, name, train, held, test, make_model, score=accuracy, loss=None, per_epoch=protocol.PER_EPOCH, rates=RATES):
         self.name, self.data, self.held, self.test = name, train, held, test
         self.make_model, self.score, self.loss, self.per_epoch, self.rates = make_model, score, loss, per_epoch, rates
         self.dim = sum(p.numel() for p in make_model().parameters())
 
     @functools.lru_cache(maxsize=None)
     def mechanism(self, method, steps, epochs, epsilon):
-        """The Python form of runs.design_words."""
-        privacy = {"epsilon": epsilon, "delta": runs.DELTA}
+        """The Python form of protocol.design_words."""
+        privacy = {"epsilon": epsilon, "delta": protocol.DELTA}
         if method == "fft":
             return dpmf.evaluate("fft-opt", steps, "prefix", participation=f"cyclic:{epochs},{steps // epochs}", **privacy)
         families = {"dpsgd": "identity", "chosen": None, "blt": "blt", "tvblt": "tvblt", "tree": "tree-online"}[method]
@@ -146,7 +146,7 @@ def make_text(path=verses.DATA, test=2000, held=2000):
 
 
 def main():
-    parser = runs.options(runs.HERE / "networks.csv")
+    parser = protocol.options(protocol.HERE / "networks.csv")
     parser.description = __doc__
     tasks = {"cnn": make_cnn, "cifar-cnn": make_cifar_cnn, "text": make_text}
     parser.add_argument("task", choices=tasks)
@@ -155,7 +155,7 @@ def main():
     if given.task == "cifar-cnn" and given.data is None:
         parser.error("cifar-cnn needs --data DIR")
     torch.set_num_threads(1)
-    runs.run_cells(tasks[given.task](*([given.data] if given.data else [])), given)
+    protocol.run_cells(tasks[given.task](*([given.data] if given.data else [])), given)
 
 
 if __name__ == "__main__":

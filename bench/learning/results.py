@@ -12,7 +12,7 @@ import math
 import pathlib
 import statistics
 
-import runs
+import protocol
 
 HERE = pathlib.Path(__file__).resolve().parent
 # 97.5 % points of Student's distribution by degrees of freedom
@@ -86,7 +86,7 @@ def result_of(tried, finals):
     often = {point: [(float(row["score"]), float(row["loss"])) for row in rows] for point, rows in points.items() if len(rows) > 1}
     if not often:
         return None
-    best = points[runs.best_point(often)][0]
+    best = points[protocol.best_point(often)][0]
     own = [row for row in finals if all(float(row[name]) == float(best[name]) for name in ("per_epoch", "rate"))]
     if len(own) < 2:
         return None

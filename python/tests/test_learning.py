@@ -13,7 +13,7 @@ from support import REPOSITORY, Case
 sys.path.insert(0, str(REPOSITORY / "bench" / "learning"))
 try:
     import networks
-    import runs
+    import protocol
     import torch
     import verses
 except ImportError:
@@ -42,8 +42,8 @@ class Learning(Case):
         path = self.folder / "runs.csv"
         for _ in range(2):
             for method in methods:
-                runs.Cell(task, path, method, 2, 8.0).run(trials=2, seeds=1)
-        rows = runs.read_rows(path)
+                protocol.Cell(task, path, method, 2, 8.0).run(trials=2, seeds=1)
+        rows = protocol.read_rows(path)
         self.assertEqual([row["stage"] for row in rows], (["tune"] * 4 + ["final"]) * len(methods))
         return rows
 

@@ -17,7 +17,7 @@ LEARNING = SOURCE / "bench" / "learning"
 sys.path.insert(0, str(LEARNING))
 import linear  # noqa: E402
 import results  # noqa: E402
-import runs  # noqa: E402
+import protocol  # noqa: E402
 import summary  # noqa: E402
 
 
@@ -30,15 +30,15 @@ def script(*words):
 class Peak:
     """A task whose score is known: it falls with the distance from one point of the ladders, and the second seed adds to one point."""
 
-    name, per_epoch, rates, start = "peak", runs.PER_EPOCH, linear.RATES, (200, 50.0)
+    name, per_epoch, rates, start = "peak", protocol.PER_EPOCH, linear.RATES, (200, 50.0)
 
     def __init__(self, top, lucky=None, losses=None):
         self.top, self.lucky, self.losses = top, lucky, losses or {}
 
     def train(self, cell, stage, per_epoch, rate, seed):
         away = abs(math.log2(per_epoch / self.top[0])) + abs(math.log2(rate / self.top[1]))
-        luck = 3 if (per_epoch, rate) == self.lucky and seed == runs.TUNE_SEEDS[1] else 0
-        return dict.fromkeys(runs.FIELDS[10:], 0) | {"score": luck - away, "loss": self.losses.get((per_epoch, rate), 1)}
+        luck = 3 if (per_epoch, rate) == self.lucky and seed == protocol.TUNE_SEEDS[1] else 0
+        return dict.fromkeys(protocol.FIELDS[10:], 0) | {"score": luck - away, "loss": self.losses.get((per_epoch, rate), 1)}
 
 
 class Learning(Case):
@@ -73,16 +73,16 @@ class Learning(Case):
     def search(self, task):
         path = pathlib.Path(self.path("search.csv"))
         path.unlink(missing_ok=True)
-        found = runs.Cell(task, path, "blt", 2, 8.0).search()
+        found = protocol.Cell(task, path, "blt", 2, 8.0).search()
         return found, results.read_rows(path)
 
     def test_the_search_walks_to_the_best_point_in_the_number_of_trials_that_all_have(self):
         for top in ((400, 200.0), (100, 50.0), (1000, 100.0)):
             found, rows = self.search(Peak(top))
             self.assertEqual(found, top)
-            first = [(row["per_epoch"], row["rate"]) for row in rows if row["seed"] == str(runs.TUNE_SEEDS[0])]
-            self.assertEqual((len(first), len(set(first))), (runs.TRIALS, runs.TRIALS))
-            self.assertEqual(len(rows), runs.TRIALS + runs.AGAIN)
+            first = [(row["per_epoch"], row["rate"]) for row in rows if row["seed"] == str(protocol.TUNE_SEEDS[0])]
+            self.assertEqual((len(first), len(set(first))), (protocol.TRIALS, protocol.TRIALS))
+            self.assertEqual(len(rows), protocol.TRIALS + protocol.AGAIN)
 
     def test_a_second_seed_decides_between_the_best_points(self):
         found, rows = self.search(Peak((200, 100.0), lucky=(200, 50.0)))
@@ -95,9 +95,9 @@ class Learning(Case):
 
     def test_of_equal_points_the_smaller_loss_decides(self):
         found = {(100, 50.0): [(80.0, 0.5), (80.1, 0.5)], (100, 100.0): [(80.1, 0.6), (80.16, 0.6)], (200, 50.0): [(79.9, 0.1), (79.9, 0.1)]}
-        self.assertEqual(runs.best_point(found), (100, 50.0))
+        self.assertEqual(protocol.best_point(found), (100, 50.0))
         found[100, 100.0] = [(80.2, 0.6), (80.16, 0.6)]
-        self.assertEqual(runs.best_point(found), (100, 100.0), "more than the tie apart")
+        self.assertEqual(protocol.best_point(found), (100, 100.0), "more than the tie apart")
 
     def test_intervals_are_students_and_welchs(self):
         one = results.Result([1.0, 2.0, 3.0, 4.0, 5.0], 1, 1, 1, 1)
