@@ -176,8 +176,18 @@ class Accounts(Case):
         self.ok("evaluate", "--steps", 8, "--family", "identity", "--bound", "none", "-o", self.path("m"))
         asked = ["account", self.path("m"), "--sampling", "balls-in-bins:4", "--sigma", "2", "--delta", "1e-2",
                  "--engine", "monte-carlo:200000", "--confidence", "unconditional"]
-        self.assertNotEqual(self.json(*asked)["coins"], self.json(*asked)["coins"])
-        self.assertIn("random seed", self.ok(*asked))
+        answers = []
+        # The test inside the mechanism fails now and then, and another try has other coins. At a rate below one
+        # in ten, six failures in a row happen in one run of a million.
+        for words in (["--json"], ["--json"], []):
+            for _ in range(6):
+                code, out, said = run(*asked, *words)
+                if code == 0:
+                    break
+                self.assertIn("the unconditional test failed", said)
+            answers.append(out)
+        self.assertNotEqual(*(json.loads(out)["coins"] for out in answers[:2]))
+        self.assertIn("random seed", answers[2])
         self.refused(2, *asked, "--seed", "1", says="--confidence unconditional")
 
 
