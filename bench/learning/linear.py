@@ -43,7 +43,8 @@ class Linear:
 
     def mechanism(self, cell, steps):
         """(file, its figures); each is made once."""
-        path = os.path.join(self.directory, f"{cell.method}-{steps}-{cell.epochs}-{cell.epsilon}.dpmf")
+        made = cell.method.removesuffix("-constant").removesuffix("-momentum")  # which the mechanism does not depend on
+        path = os.path.join(self.directory, f"{made}-{steps}-{cell.epochs}-{cell.epsilon}.dpmf")
         if not os.path.exists(path + ".json"):
             found = self.call(*protocol.design_words(cell.method, steps, cell.epochs, cell.epsilon, self.dim), "--threads", 1, "-o", path)
             found = found.get("chosen") or found.get("recommended") or found
@@ -62,7 +63,7 @@ class Linear:
             words += ["--momentum", 0.9]
         if stage.endswith("tune"):
             words += ["--hold-out", self.hold_out]
-        if cell.method == "noiseless":
+        if cell.method.startswith("noiseless"):
             found = self.call("train", *words, "--noiseless", "--steps", steps, "--epochs", cell.epochs, "--sampling", "poisson")
             figures = {"sigma": 0, "noise_rms": 0, "family": "identity", "sampling": found["sampler"]}
         else:

@@ -13,8 +13,7 @@ and, for one question each, variants of them:
 
     order              what `dpmf design` chooses without sampling: batches in a fixed order
     dpsgd-constant     DP-SGD with a constant learning rate; chosen-constant: the same for `chosen`
-    dpsgd-momentum     DP-SGD with momentum 0.9
-    chosen-momentum    SGD with momentum 0.9, the mechanism made for prefix sums
+    dpsgd-momentum     DP-SGD with momentum 0.9; so for all methods: the mechanism is the one made for prefix sums
     chosen-own         SGD with momentum 0.9, the mechanism made for momentum 0.9
 
 Every method of a cell (task, epochs, epsilon) gets the same number of trials over a ladder of batch sizes (steps per
@@ -37,7 +36,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 DELTA = 1e-5
 METHODS = ("dpsgd", "chosen", "blt", "tvblt", "tree", "fft", "noiseless")
-VARIANTS = ("order", "dpsgd-constant", "chosen-constant", "dpsgd-momentum", "chosen-momentum", "chosen-own")
+VARIANTS = ("order", "dpsgd-constant", "chosen-constant", *(f"{method}-momentum" for method in METHODS), "chosen-own")
 FIELDS = ("task method epochs epsilon stage per_epoch steps rate seed score loss sigma noise_rms family bands buffers sampling "
           "seconds").split()
 TRIALS, AGAIN, TUNE_SEEDS, FINAL_SEEDS = 12, 3, (1000, 1001), (1, 2, 3, 4, 5)
@@ -48,7 +47,7 @@ PER_EPOCH = (25, 50, 100, 200, 400, 1000)  # divide 40 000, 50 000 and 60 000: a
 def design_words(method, steps, epochs, epsilon, dim):
     """The command of `dpmf` that makes the mechanism of a method, without the program's name and -o FILE."""
     privacy = ["--epsilon", epsilon, "--delta", DELTA]
-    if method == "fft":
+    if method.startswith("fft"):
         return ["evaluate", "--family", "fft-opt", "--steps", steps, "--participation", f"cyclic:{epochs},{steps // epochs}", *privacy]
     if method.startswith(("chosen", "order")):  # the noise depends on steps and epochs alone, so that any number of units will do
         own = ["--workload", "momentum:0.9"] if method == "chosen-own" else []
@@ -176,10 +175,10 @@ def run_cells(task, given):
         for epsilon in given.epsilons
         for method in given.methods
         for per_epoch in (task.per_epoch if given.sweep else [None])
-        if method != "noiseless" or epsilon == given.epsilons[0]
+        if not method.startswith("noiseless") or epsilon == given.epsilons[0]
     ]
     for cell in cells:
-        if cell.method == "noiseless":
+        if cell.method.startswith("noiseless"):
             cell.epsilon = 0.0
     for cell in cells[first::workers]:
         cell.run(given.trials, given.seeds)
