@@ -7,9 +7,9 @@ reader's system asks, so that it can be read on any page.
 """
 import math
 
-ACCURACY = [("fashion", 2, "Fashion-MNIST, 2 epochs"), ("fashion", 10, "Fashion-MNIST, 10 epochs"), ("cifar", 2, "CIFAR-10, 2 epochs"),
-            ("cifar", 20, "CIFAR-10, 20 epochs")]
-SWEEPS = [("fashion", 2, 2.0), ("fashion", 10, 2.0), ("fashion", 2, 8.0)]
+ACCURACY = [("fashion-momentum", 2, "Fashion-MNIST, 2 epochs"), ("fashion-momentum", 10, "Fashion-MNIST, 10 epochs"),
+            ("cifar-momentum", 2, "CIFAR-10, 2 epochs"), ("cifar-momentum", 20, "CIFAR-10, 20 epochs")]
+SWEEPS = [("fashion-momentum", 2, 2.0), ("fashion-momentum", 10, 2.0), ("cifar-momentum", 2, 2.0)]
 SHOWN = {"dpsgd": "DP-SGD, Poisson sampling", "chosen": "chosen by dpmf"}
 PANEL, HIGH, GAP, LEFT, TOP = 250, 190, 62, 58, 118
 STYLE = """<style>
@@ -61,7 +61,7 @@ def draw(cells, sweeps):
     above = [(title, {m: {e: own[m] for e, own in cells[task, epochs].items() if m in own} for m in SHOWN},
               cells[task, epochs].get(0.0, {}).get("noiseless")) for task, epochs, title in ACCURACY if (task, epochs) in cells]
     above = [(title, series, ceiling) for title, series, ceiling in above if all(series.values())]
-    below = [(f"{'Fashion-MNIST' if task == 'fashion' else 'CIFAR-10'}, {epochs} epochs, ε = {epsilon:g}", sweeps[task, epochs][epsilon])
+    below = [(f"{'Fashion-MNIST' if task.startswith('fashion') else 'CIFAR-10'}, {epochs} epochs, ε = {epsilon:g}", sweeps[task, epochs][epsilon])
              for task, epochs, epsilon in SWEEPS if set(SHOWN) <= set(sweeps.get((task, epochs), {}).get(epsilon, {}))]
     width = LEFT + max(2, len(above), len(below)) * (PANEL + GAP) - GAP + 24
     rows = 1 + (len(below) > 0)

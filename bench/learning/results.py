@@ -95,11 +95,17 @@ def result_of(tried, finals):
 
 
 def everything(paths=(HERE / "linear.csv", HERE / "networks.csv")):
-    """({(task, epochs): {epsilon: {method: Result}}}, the same for the sweeps with steps per epoch after epsilon)."""
+    """({(task, epochs): {epsilon: {method: Result}}}, the same for the sweeps with steps per epoch after epsilon). The methods with momentum
+    are also those of a task of their own: dpsgd-momentum of fashion is dpsgd of fashion-momentum."""
     groups = collections.defaultdict(list)
     for path in paths:
         for row in read_rows(path) if path.exists() else []:
-            groups[row["task"], int(row["epochs"]), float(row["epsilon"]), row["method"], row["stage"]].append(row)
+            task, method = row["task"], row["method"]
+            places = [(task, method)]
+            if method.endswith("-momentum"):
+                places.append((task + "-momentum", method.removesuffix("-momentum")))
+            for place, name in places:
+                groups[place, int(row["epochs"]), float(row["epsilon"]), name, row["stage"]].append(row)
     cells, sweeps = collections.defaultdict(dict), collections.defaultdict(dict)
     for (task, epochs, epsilon, method, stage), rows in groups.items():
         if stage == "tune":
