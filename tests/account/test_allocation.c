@@ -299,6 +299,22 @@ static void test_the_questions_turn_round(void **state) {
     assert_true(back.epsilon < bins.epsilon); /* fresh choices hide more */
 }
 
+/* At little noise the delta of adding a unit is far below every double; the answer is that of removing it. */
+static void test_epochs_at_little_noise_turn_round(void **state) {
+    dpmf_account_options o = dpmf_account_options_defaults();
+    dpmf_privacy found, back;
+    (void)state;
+    o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, 400, 1, 0, 0};
+    o.epochs = 2;
+    check_ok(dpmf_account_delta(0.42, 8, &o, &found));
+    assert_true(found.slack_met);
+    check_ok(dpmf_account_epsilon(0.42, found.delta, &o, &back));
+    check_near(back.epsilon, 8, 2e-2);
+    check_ok(dpmf_calibrate_sigma(8, 1e-5, &o, &found));
+    check_ok(dpmf_account_epsilon(found.sigma, 1e-5, &o, &back));
+    assert_true(back.epsilon <= 8 && back.epsilon > 7.99);
+}
+
 static void test_bad_allocations_are_refused(void **state) {
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy p;
@@ -339,6 +355,7 @@ int main(void) {
         cmocka_unit_test(test_a_moment_far_below_every_double_has_a_logarithm),
         cmocka_unit_test(test_extreme_noise_and_epsilon_have_answers),
         cmocka_unit_test(test_the_questions_turn_round),
+        cmocka_unit_test(test_epochs_at_little_noise_turn_round),
         cmocka_unit_test(test_bad_allocations_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

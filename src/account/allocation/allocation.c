@@ -203,8 +203,9 @@ static dpmf_status answer_blocks(const account_question *q, account_answer *out)
     for (int i = 0; i < 3; i++) {
         account_answer found;
         at.relative = relative[i];
-        TRY_DONE(
-            grid_answer(&(grid_source){.count = blocks.count, .reversed = i > 0, .parts = blocks.parts}, &at, &found));
+        const grid_source source = {
+            .count = blocks.count, .reversed = i > 0, .parts = blocks.parts, .enough = q->of_epsilon ? 0 : out->value};
+        TRY_DONE(grid_answer(&source, &at, &found));
         if (i == 1 && found.value > out->value) continue;
         if (found.value >= out->value) out->met = found.met;
         out->value = fmax(out->value, found.value);

@@ -410,7 +410,7 @@ static dpmf_status compose_list(const grid_source *source, const account_questio
         int settled = wanted_step(s, steps) > 0.7 * step;
         if (!q->of_epsilon) {
             const double before = s->log_delta;
-            s->log_delta = fmin(fmax(plan->log_delta, -690), -1e-3);
+            s->log_delta = fmin(fmax(plan->log_delta, source->enough < 0 ? fmax(source->enough, -690) : -690), -1e-3);
             settled = settled && fabs(before - s->log_delta) < 2;
         }
         if (settled || round == ROUNDS) break;

@@ -29,6 +29,7 @@ typedef struct grid_source {
     const account_pair *pair;
     int count, reversed;
     const grid_part *parts;
+    double enough; /* of a list, not 0: a delta whose logarithm is below this needs no closer bound */
 } grid_source;
 
 /* Value and met of *out: an upper bound in any case, INFINITY (of epsilon) or 0 (of ln delta) at worst. */
