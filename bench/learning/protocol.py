@@ -160,6 +160,7 @@ def options(output):
     parser.add_argument("--epsilons", type=float, nargs="+", default=[8.0, 2.0, 1.0, 4.0])
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS + VARIANTS)
     parser.add_argument("--sweep", action="store_true", help="the best rate for every batch size instead of the best of both")
+    parser.add_argument("--first", type=float, nargs=2, metavar=("PER_EPOCH", "RATE"), help="the first point of every search")
     parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--seeds", type=int, default=len(FINAL_SEEDS))
     parser.add_argument("--worker", default="0/1", help="I/N: every N-th cell, from the I-th on")
@@ -169,6 +170,8 @@ def options(output):
 def run_cells(task, given):
     """All cells that were asked for. Runs without noise do not depend on epsilon: they are made once, with epsilon 0 in the table."""
     first, workers = map(int, given.worker.split("/"))
+    if given.first:
+        task.start = int(given.first[0]), given.first[1]
     cells = [
         Cell(task, given.output, method, epochs, epsilon, per_epoch)
         for epochs in given.epochs
