@@ -4,7 +4,8 @@
 
 The prose is page.md here. "{{table fashion 2}}" becomes the table of that task and number of epochs; "difference", "details", "variants" and
 "ceiling" have the same form. "{{section cifar}}" is everything about tasks, "{{tally fashion cifar}}" counts the cells in which the chosen
-mechanism is better, the same or worse, "{{best fashion 2 10 8}}" compares few epochs with many, "{{anchors}}" has published results.
+mechanism is better, the same or worse, "{{best fashion 2 10 8}}" compares few epochs with many, "{{needed fashion 2 8}}" has DP-SGD over all numbers of epochs beside the chosen
+mechanism over two at epsilon 8, "{{anchors}}" has published results.
 """
 import pathlib
 import re
@@ -109,6 +110,18 @@ def few_and_many(cells, task, few, many, epsilon):
             f"a difference of {gain:+.2f} ± {half:.2f} points at a fifth of the computing.")
 
 
+def needed(cells, task, few, epsilons):
+    """DP-SGD over every number of epochs that was run, beside the chosen mechanism over few."""
+    lines = ["| | " + " | ".join(f"ε = {e:g}" for e in epsilons) + " |", "|---|" + "---|" * len(epsilons)]
+    rows = [("chosen", few)] + [(results.BASELINE, epochs) for name, epochs in sorted(cells) if name == task]
+    for method, epochs in rows:
+        found = [cells[task, epochs].get(epsilon, {}).get(method) if (task, epochs) in cells else None for epsilon in epsilons]
+        if any(found):
+            shown = [f"{one.mean:.2f} ± {one.half:.2f}" if one else "not run" for one in found]
+            lines.append(f"| {results.NAMES[method]}, {epochs} epochs | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
 def anchors(cells):
     """Published figures beside our runs of the same data at the nearest epsilon, each at its best number of epochs."""
     lines = ["| published | accuracy | here: DP-SGD | here: chosen |", "|---|---|---|---|"]
@@ -131,6 +144,8 @@ def fill(match, cells):
         return section(cells, words)
     if kind == "anchors":
         return anchors(cells)
+    if kind == "needed":
+        return needed(cells, words[0], int(words[1]), [float(word) for word in words[2:]])
     if kind == "best":
         return few_and_many(cells, words[0], int(words[1]), int(words[2]), float(words[3]))
     found = cells.get((words[0], int(words[1])), {})
