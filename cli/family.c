@@ -19,11 +19,11 @@ const dpmf_family *find_family(const char *name) {
     return NULL;
 }
 
-/* --buffers of a formula is a number; 0 if it is not given. */
+/* --buffers of a formula is a number: 0 if it is not given, -1 if it is none. */
 static int64_t buffers_given(const arguments *given) {
     int64_t count = 0;
     if (!option_given(given, OPTION_BUFFERS)) return 0;
-    return read_count(option_text(given, OPTION_BUFFERS), &count) ? count : -1;
+    return read_count(option_text(given, OPTION_BUFFERS), &count) && count > 0 ? count : -1;
 }
 
 /* --buffers and --levels, where no search chooses them. */

@@ -18,7 +18,7 @@
 
 #include <math.h>
 
-/* L(n). They are Landau's constants; beyond SUMMED terms their expansion in n - 1/4 is off by less than 1e-15. */
+/* L(n), one of Landau's constants: beyond SUMMED terms their expansion in n - 1/4 (Watson 1930) is off by less than 1e-15. */
 double blt_root_loss(int64_t n) {
     enum { SUMMED = 4096 };
     static const double EULER = 0.57721566490153286061;
