@@ -19,6 +19,29 @@ const dpmf_family *find_family(const char *name) {
     return NULL;
 }
 
+/* --buffers of a formula is a number: 0 if it is not given, -1 if it is none. */
+static int64_t buffers_given(const arguments *given) {
+    int64_t count = 0;
+    if (!option_given(given, OPTION_BUFFERS)) return 0;
+    return read_count(option_text(given, OPTION_BUFFERS), &count) && count > 0 ? count : -1;
+}
+
+/* --buffers and --levels, where no search chooses them. */
+static int check_counts(const dpmf_family *kind, const arguments *given) {
+    char list[FAMILY_LIST], shown[SHOWN];
+    const int64_t buffers = buffers_given(given);
+    if (option_given(given, OPTION_LEVELS) && kind->levels == 0)
+        return fail(EXIT_USAGE, "--levels: family %s takes none; %s does", kind->name,
+                    FAMILY_LIST_BY(levels, " and ", list));
+    if (buffers != 0 && kind->buffers == 0)
+        return fail(EXIT_USAGE, "--buffers: family %s takes none here; %s do, and 'dpmf optimize' for others", kind->name,
+                    FAMILY_LIST_BY(buffers, " and ", list));
+    if (buffers < 0 || buffers > kind->buffers)
+        return fail(EXIT_USAGE, "--buffers %s: a whole number from 1 to %d is accepted",
+                    show(option_text(given, OPTION_BUFFERS), shown), kind->buffers);
+    return 0;
+}
+
 int check_family(const char *name, const arguments *given) {
     char list[FAMILY_LIST], shown[SHOWN];
     const dpmf_family *kind = find_family(name);
@@ -35,7 +58,7 @@ int check_family(const char *name, const arguments *given) {
     if (option_given(given, OPTION_NU) && (!kind->nu || parameters))
         return fail(EXIT_USAGE, "--nu: only family %s without --parameters takes it",
                     FAMILY_LIST_BY(nu, " and ", list));
-    return 0;
+    return check_counts(kind, given);
 }
 
 const char *decoded_family(const char *name, const arguments *given) {
@@ -74,6 +97,8 @@ static int make_closed_form(const arguments *given, const dpmf_family *kind, con
     dpmf_strategy_options made = dpmf_strategy_options_defaults();
     if (kind->bands) made.bands = shape->bands;
     if (kind->nu) made.nu = given->number[OPTION_NU];
+    if (kind->buffers > 0) made.buffers = buffers_given(given);
+    if (kind->levels > 0) made.levels = given->count[OPTION_LEVELS];
     made.stamps = shape->stamps;
     if (option_given(given, OPTION_DECODER))
         made.decoder = option_is(given, OPTION_DECODER, "optimal") ? DPMF_DECODER_OPTIMAL : DPMF_DECODER_RESTART;

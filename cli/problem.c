@@ -268,7 +268,8 @@ static int check_weights_held(const arguments *given, const problem *p) {
 
 /* Options that describe a strategy: makes it again and compares. */
 static int check_strategy_made(const arguments *given, const problem *p, const dpmf_family *kind) {
-    static const option_id makers[] = {OPTION_PARAMETERS, OPTION_NU, OPTION_BANDS, OPTION_OPTIMIZE_WORKLOAD};
+    static const option_id makers[] = {OPTION_PARAMETERS, OPTION_NU,     OPTION_BANDS,
+                                       OPTION_BUFFERS,    OPTION_LEVELS, OPTION_OPTIMIZE_WORKLOAD};
     dpmf_strategy *asked = NULL;
     bool same = true;
     int64_t steps = dpmf_workload_get(p->workload).steps, rows = dpmf_strategy_get(p->strategy).rows;
@@ -322,7 +323,8 @@ static int check_strategy(const arguments *given, const problem *p) {
     if (code != 0) return code;
     bool parameters = option_given(given, OPTION_PARAMETERS), bands = option_given(given, OPTION_BANDS);
     bool source = option_given(given, OPTION_OPTIMIZE_WORKLOAD), nu = option_given(given, OPTION_NU);
-    if (!parameters && !bands && !nu && !source) return 0;
+    bool counts = option_given(given, OPTION_BUFFERS) || option_given(given, OPTION_LEVELS);
+    if (!parameters && !bands && !nu && !source && !counts) return 0;
     if (kind == NULL) return fail(EXIT_USAGE, "family %s of the file takes no such options", name);
     code = check_family(name, given);
     if (code != 0) return code;

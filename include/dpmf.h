@@ -265,6 +265,8 @@ typedef struct dpmf_strategy_options {
     int64_t stamps;       /* repeat the strategy of steps/stamps steps: a divisor of steps; 0 and 1: once */
     dpmf_decoder decoder; /* tree-online, tree-full, fft, fft-opt */
     int column_normalize; /* divide each column of C by its norm */
+    int64_t buffers;      /* blt-rational; blt-tree, of each level: 1 to DPMF_BLT_BUFFERS_MAX; 0: chosen */
+    int64_t levels;       /* blt-tree: 1 to 53; 0: two */
 } dpmf_strategy_options;
 
 DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
@@ -282,6 +284,8 @@ DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
 #define DPMF_FAMILY_BSR "bsr"
 #define DPMF_FAMILY_BISR "bisr"
 #define DPMF_FAMILY_BLT "blt"
+#define DPMF_FAMILY_BLT_RATIONAL "blt-rational"
+#define DPMF_FAMILY_BLT_TREE "blt-tree"
 #define DPMF_FAMILY_TVBLT "tvblt"
 #define DPMF_FAMILY_UNBOUNDED "unbounded"
 #define DPMF_FAMILY_LOWRANK "lowrank"
@@ -312,6 +316,8 @@ typedef struct dpmf_family {
     int optimize_constraint;   /* 1: takes dpmf_optimize_options.constraint */
     int optimize_variants;     /* 1: takes sweep and taper */
     int designed;              /* its place among the families that dpmf_design_create tries, from 1; 0: it does not */
+    int buffers;               /* the most that dpmf_strategy_options.buffers may be; 0: takes none */
+    int levels;                /* the most that dpmf_strategy_options.levels may be; 0: takes none */
 } dpmf_family;
 
 DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* from 0; NULL past the last one */
@@ -323,6 +329,9 @@ DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* from 0; NULL past th
  *     toeplitz     C = A^(1/2) for a Toeplitz workload; with nu > 0 damped (Pillutla et al. 2025, Eq. 2.10, 3.27)
  *     bsr          the first `bands` diagonals of A^(1/2) (Kalinin and Lampert 2024)
  *     bisr         C^-1 = the first `bands` diagonals of A^(-1/2)
+ *     blt-rational a BLT for prefix sums from a formula (Pillutla et al. 2025, Theorem 2.18); by default with the fewest
+ *                  buffers whose max loss is within 0.01 of the best Toeplitz mechanism's
+ *     blt-tree     a tree whose nodes' sums are released by such BLTs (Dvijotham et al. 2024)
  *     unbounded    prefix sums without a horizon: docs/unbounded.md
  *     tree         binary tree, complete nodes, a prefix sum from the nodes of its binary expansion
  *     tree-online  every touched node, each estimated from all below it (Honaker 2015; Denisov et al. 2022, App. C)

@@ -104,12 +104,21 @@ const option_row options[OPTION_TOTAL] = {
          .argument = "D|ratio:X",
          .values = "D|ratio:X",
          .preset = "ratio:1.001",
-         .verbs = OPTIMIZE,
+         .verbs = EVALUATE | OPTIMIZE,
          .help =
+             "with evaluate, buffers of a blt-rational or of each level of a blt-tree, 1 to 16; without it the fewest "
+             "whose max loss is within 0.01 of the best Toeplitz mechanism's. With optimize, "
              "buffers of a blt, rank of a lowrank decoder, nodes of a tvblt, up to 64. The stream of a tvblt keeps "
              "one buffer per node, two with momentum, and always one over several epochs; the answer has the total. "
              "ratio:X takes the fewest that reach the allowed ratio of the loss of a tvblt to the proven lower "
              "bound, or of a blt to the best Toeplitz mechanism"},
+    [OPTION_LEVELS] = {.name = "levels",
+                       .kind = KIND_COUNT,
+                       .argument = "L",
+                       .count_low = 1,
+                       .count_high = 53,
+                       .verbs = EVALUATE,
+                       .help = "levels of a blt-tree: more have fewer buffers and more noise. Default: 2"},
     [OPTION_SHARED_SEEDS] =
         {.name = "shared-seeds",
          .kind = KIND_COUNT,

@@ -40,6 +40,7 @@ typedef enum option_id {
     OPTION_FAMILY,
     OPTION_BANDS,
     OPTION_BUFFERS,
+    OPTION_LEVELS,
     OPTION_SHARED_SEEDS,
     OPTION_NU,
     OPTION_STAMPS,

@@ -18,6 +18,8 @@ DPMF_FAMILY_BANDED_TOEPLITZ = "banded-toeplitz"
 DPMF_FAMILY_BSR = "bsr"
 DPMF_FAMILY_BISR = "bisr"
 DPMF_FAMILY_BLT = "blt"
+DPMF_FAMILY_BLT_RATIONAL = "blt-rational"
+DPMF_FAMILY_BLT_TREE = "blt-tree"
 DPMF_FAMILY_TVBLT = "tvblt"
 DPMF_FAMILY_UNBOUNDED = "unbounded"
 DPMF_FAMILY_LOWRANK = "lowrank"
@@ -257,6 +259,8 @@ class dpmf_strategy_options(Structure):
         ("stamps", c_int64),
         ("decoder", c_int),
         ("column_normalize", c_int),
+        ("buffers", c_int64),
+        ("levels", c_int64),
     ]
 
 
@@ -282,6 +286,8 @@ class dpmf_family(Structure):
         ("optimize_constraint", c_int),
         ("optimize_variants", c_int),
         ("designed", c_int),
+        ("buffers", c_int),
+        ("levels", c_int),
     ]
 
 

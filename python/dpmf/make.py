@@ -111,6 +111,8 @@ def evaluate(
     stamps: Optional[int] = None,
     decoder: str = "default",
     column_normalize: bool = False,
+    buffers: Optional[int] = None,
+    levels: Optional[int] = None,
     epsilon: Optional[float] = None,
     delta: Optional[float] = None,
     sigma: Optional[float] = None,
@@ -126,7 +128,8 @@ def evaluate(
 ) -> Mechanism:
     """A given strategy, or a family in closed form, as a mechanism.
 
-    bands, nu, stamps, decoder, column_normalize    of a family that is named; as it needs them
+    bands, nu, stamps, decoder, column_normalize,
+    buffers, levels                                 of a family that is named; as it needs them
     epsilon and delta, or sigma                     the first calibrate it
     unit                                            what the guarantee protects one of, "example" or "user"; it is recorded
     others                                          assumptions of the guarantee, and what to compute
@@ -140,7 +143,7 @@ def evaluate(
     if steps is None and isinstance(strategy, Strategy):
         steps = strategy.steps
     workload, participation = _problem(steps, workload, participation)
-    family = {"bands": bands, "nu": nu, "stamps": stamps}
+    family = {"bands": bands, "nu": nu, "stamps": stamps, "buffers": buffers, "levels": levels}
     given = [name for name, value in family.items() if value is not None]
     given += [] if decoder == "default" else ["decoder"]
     given += ["column_normalize"] if column_normalize else []
@@ -148,9 +151,7 @@ def evaluate(
         if given:
             raise TypeError("%s: a strategy that is made has no options" % ", ".join(sorted(given)))
     else:
-        strategy = Strategy(
-            strategy, workload, bands=bands, nu=nu, stamps=stamps, decoder=decoder, column_normalize=column_normalize
-        )
+        strategy = Strategy(strategy, workload, decoder=decoder, column_normalize=column_normalize, **family)
     return make(
         workload,
         participation,

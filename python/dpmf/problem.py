@@ -189,6 +189,8 @@ class Strategy(Object):
         stamps: Optional[int] = None,
         decoder: str = "default",
         column_normalize: bool = False,
+        buffers: Optional[int] = None,
+        levels: Optional[int] = None,
     ):
         if not isinstance(workload, Workload):
             raise errors.ArgumentTypeError("workload is a %s, a dpmf.Workload is accepted" % type(workload).__name__)
@@ -199,6 +201,8 @@ class Strategy(Object):
             stamps=stamps,
             decoder=choice(abi.dpmf_decoder, decoder, "decoder"),
             column_normalize=flag(column_normalize, "column_normalize"),
+            buffers=buffers,
+            levels=levels,
         )
         super().__init__(
             handle("dpmf_strategy_create", self._free, encode_text(family, "family"), workload._handle, ctypes.byref(options))

@@ -8,6 +8,7 @@
 #include "families/families.h"
 #include "families/banded/banded.h"
 #include "families/blt/blt.h"
+#include "families/blttree/blttree.h"
 #include "families/lowrank/lowrank.h"
 #include "families/replay/replay.h"
 #include "families/toeplitz/toeplitz.h"
@@ -165,6 +166,20 @@ static const strategy_family FAMILIES[] = {
                     .samplings = 1u << DPMF_SAMPLING_BALLS_IN_BINS,
                     .search = blt_candidates,
                     .separated = blt_separated_candidates}},
+    {.shown = {.name = DPMF_FAMILY_BLT_RATIONAL,
+               .help = "buffered linear Toeplitz from a formula, for prefix sums: no search",
+               .listed = ", from a formula",
+               .closed_form = 1,
+               .toeplitz = 1,
+               .buffers = BLT_MAX},
+     .create = blt_rational_create},
+    {.shown = {.name = DPMF_FAMILY_BLT_TREE,
+               .help = "a tree whose nodes' sums are released by a BLT for each level, for prefix sums",
+               .listed = ", as the levels of a tree",
+               .closed_form = 1,
+               .buffers = BLT_MAX,
+               .levels = BLTTREE_LEVELS_MAX},
+     .create = blttree_create},
     {.shown = {.name = DPMF_FAMILY_TVBLT,
                .help = "the optimum as a noise stream of few buffers; over several epochs with replayed seeds",
                .listed = "the optimum as a stream with few buffers",
@@ -243,6 +258,7 @@ static const strategy_class CLASSES[] = {
     {"dense", dense_read},
     {"workload", workload_strategy_read},
     {"blt", blt_read},
+    {"blt-tree", blttree_read},
     {"tvblt", tvblt_read},
     {REPLAY_CLASS, replay_read},
     {"unbounded", unbounded_read},

@@ -357,6 +357,26 @@ static int takes_nu(const dpmf_family *f) {
     return f->nu;
 }
 
+static int takes_buffers(const dpmf_family *f) {
+    return f->buffers != 0;
+}
+
+static int takes_levels(const dpmf_family *f) {
+    return f->levels != 0;
+}
+
+/* A number that some families take: 0 is "not given". */
+static dpmf_status check_number(const dpmf_family *f, const char *what, int64_t given, int most,
+                                strategy_family_place taken) {
+    char list[STRATEGY_FAMILY_LIST];
+    if (given == 0 || (given >= 1 && given <= most)) return DPMF_OK;
+    if (most > 0)
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %s = %lld, accepted 1 to %d", f->name, what, (long long)given,
+                         most);
+    return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %s = %lld, accepted only for %s", f->name, what, (long long)given,
+                     strategy_family_list(taken, " and ", list));
+}
+
 static int is_closed_form(const dpmf_family *f) {
     return f->closed_form;
 }
@@ -379,7 +399,8 @@ static dpmf_status check_options(const dpmf_family *f, int64_t steps, const dpmf
                          strategy_family_list(takes_nu, " and ", list));
     if ((int)o->decoder < DPMF_DECODER_DEFAULT || o->decoder > DPMF_DECODER_OPTIMAL)
         return base_fail(DPMF_ERROR_ARGUMENT, "decoder %d, accepted 0 to 2", (int)o->decoder);
-    return DPMF_OK;
+    TRY(check_number(f, "buffers", o->buffers, f->buffers, takes_buffers));
+    return check_number(f, "levels", o->levels, f->levels, takes_levels);
 }
 
 static dpmf_status create_checked(const strategy_family *family, const dpmf_workload *workload,

@@ -213,6 +213,29 @@ class Figures(Case):
         self.near(two["sensitivity"]["value"], 2 * one["sensitivity"]["value"], 1e-15)
         self.near(two["total_squared_loss"], 4 * one["total_squared_loss"], 1e-14)
 
+    def test_blts_from_a_formula(self):
+        best = 1 + (0.5772156649015329 + math.log(1e9)) / math.pi  # Pillutla et al. 2025, Theorem 2.7
+        found = self.json("evaluate", "--family", "blt-rational", "--steps", "1e9", "--bound", "none")
+        self.assertEqual((found["buffers"], found["sensitivity"]["kind"]), (10, "exact"))
+        self.assertLessEqual(found["max_loss"], best + 0.01)
+        tree = self.json("evaluate", "--family", "blt-tree", "--steps", "1e9", "--levels", 3, "--buffers", 4, "--bound", "none")
+        self.assertEqual((tree["buffers"], tree["sensitivity"]["kind"]), (14, "exact"))
+        self.assertLess(found["max_loss"], tree["max_loss"])
+        path = self.path("tree.dpmf")
+        self.ok("evaluate", "--family", "blt-tree", "--steps", 40, "--levels", 2, "--buffers", 3, "-o", path)
+        self.ok("verify", path)
+        self.ok("evaluate", path, "--levels", 2, "--buffers", 3)
+        self.refused(2, "evaluate", path, "--levels", 3, says=["contradicts"])
+        self.refused(2, "evaluate", path, "--buffers", 2, says=["contradicts"])
+
+    def test_options_of_blts_from_a_formula_are_refused_elsewhere(self):
+        for words, message in ((["tree", "--levels", 2], "blt-tree"), (["blt-rational", "--levels", 2], "blt-tree"),
+                               (["toeplitz", "--buffers", 2], "blt-rational and blt-tree"),
+                               (["blt-tree", "--buffers", 17], "from 1 to 16"), (["blt-tree", "--levels", 54], "53"),
+                               (["blt-rational", "--buffers", "ratio:1.1"], "from 1 to 16"),
+                               (["blt-rational", "--buffers", 0], "from 1 to 16")):
+            self.refused(2, "evaluate", "--steps", 40, "--family", *words, says=[message])
+
     def test_losses_are_consistent(self):
         found = self.evaluate(100, "toeplitz", "--workload", "momentum:0.5,cooldown:0.25:0.1", "--per-step")
         self.near(max(found["per_step_error"]), found["max_loss"], 1e-15)

@@ -19,6 +19,8 @@ FAMILIES = {
     "tree-online": ["--family", "tree-online"],
     "workload": ["--family", "workload", "--workload", "momentum:0.9"],
     "blt": ["--family", "blt"],
+    "blt-rational": ["--family", "blt-rational"],
+    "blt-tree": ["--family", "blt-tree", "--levels", "3", "--buffers", "2"],
 }
 # SHA-256 of 30 rows of 1000 coordinates, testing seed 5: known answers of DPMF_STREAM_VERSION 2;
 # tests/python/reference_seed.py makes that of independent noise again. Families whose figures
@@ -63,14 +65,14 @@ class Bits(Case):
                 self.assertEqual(self.digest(self.rows(name, dim=1000)), known)
 
     def test_kernels_and_threads_do_not_change_a_bit(self):
-        for name in ("identity", "bsr", "tree-full", "blt"):
+        for name in ("identity", "bsr", "tree-full", "blt", "blt-tree"):
             whole = self.digest(self.rows(name, threads=1))
             for kernels, threads in (("ref", 2), ("avx2", 3), ("vaes", 1), ("avx512", 2), (None, 3)):
                 with self.subTest(family=name, kernels=kernels, threads=threads):
                     self.assertEqual(self.digest(self.rows(name, kernels=kernels, threads=threads)), whole)
 
     def test_shards_are_parts_of_the_rows(self):
-        for name in ("bsr", "normalized", "bisr", "blt"):
+        for name in ("bsr", "normalized", "bisr", "blt", "blt-tree"):
             whole = self.rows(name)
             cuts = [0, 1, 12347, 200001, DIM]
             for offset, end in zip(cuts, cuts[1:]):
@@ -79,7 +81,7 @@ class Bits(Case):
                 self.assertEqual(self.digest(shard), self.digest(wanted), (name, offset))
 
     def test_rows_from_any_start_are_the_same(self):
-        for name in ("bsr", "tree-online", "workload", "toeplitz"):
+        for name in ("bsr", "tree-online", "workload", "toeplitz", "blt-rational", "blt-tree"):
             whole = self.rows(name, dim=10007)
             for start in (1, 7, 16, 29):
                 self.assertEqual(self.rows(name, rows="%d:%d" % (start, ROWS), dim=10007), whole[4 * 10007 * start:], name)

@@ -16,7 +16,7 @@ DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "loss", "toler
                   "adjacency", "dim", "memory", "max-overhead", "families", "measure", "release", "threads", "json",
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
-                    "bands", "nu", "stamps", "decoder", "normalize", "variant", "parameters", "loss",
+                    "bands", "buffers", "levels", "nu", "stamps", "decoder", "normalize", "variant", "parameters", "loss",
                     "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
 OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "buffers", "shared-seeds", "normalize", "variant",
@@ -258,7 +258,7 @@ class Families(Case):
     def test_listed_families_exist(self):
         help_text = " ".join(self.ok("evaluate", "--help").split())
         listed = re.search(r"--family NAME.*? One of ([a-z, -]+)\.", help_text).group(1).split(", ")
-        self.assertEqual(len(listed), 17)
+        self.assertEqual(len(listed), 19)
         unknown = self.refused(2, "evaluate", "--steps", "8", "--family", "x", says="x")
         for family in listed:
             with self.subTest(family=family):

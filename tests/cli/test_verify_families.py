@@ -29,6 +29,11 @@ class Mutations(Families):
         file = self.optimize("blt", "--buffers", 2, "--participation", "minsep:3,9")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)
 
+    def test_every_change_of_a_blt_from_a_formula_is_found(self):
+        for words in (("blt-rational",), ("blt-tree", "--levels", 2, "--buffers", 2),
+                      ("blt-tree", "--participation", "cyclic:3,9", "--workload", "momentum:0.5")):
+            self.assertGreaterEqual(self.mutate(self.calibrated(self.evaluate(*words))), 25)
+
     def test_every_change_of_a_tvblt_is_found(self):
         self.assertGreaterEqual(self.mutate(self.calibrated(self.optimize("tvblt", "--buffers", 6))), 35)
 

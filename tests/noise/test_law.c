@@ -73,6 +73,15 @@ static dpmf_strategy *make_tree_online(const dpmf_workload *a) {
 static dpmf_strategy *make_tree_full(const dpmf_workload *a) {
     return create("tree-full", a, 0, 0, 0);
 }
+static dpmf_strategy *make_blt_rational(const dpmf_workload *a) {
+    return create("blt-rational", a, 0, 0, 0);
+}
+static dpmf_strategy *make_blt_tree(const dpmf_workload *a) {
+    return create("blt-tree", a, 0, 0, 0);
+}
+static dpmf_strategy *make_blt_tree_stamped(const dpmf_workload *a) {
+    return create("blt-tree", a, 0, 2, 1);
+}
 static dpmf_strategy *make_fft(const dpmf_workload *a) {
     return create("fft", a, 0, 0, 0);
 }
@@ -121,6 +130,9 @@ static const made CASES[] = {
     {"banded", "momentum:0.9", make_banded},
     {"banded-toeplitz", "prefix", make_banded_toeplitz},
     {"blt", "prefix", make_blt},
+    {"blt-rational", "prefix", make_blt_rational},
+    {"blt-tree", "prefix", make_blt_tree},
+    {"blt-tree stamped, normalized", "momentum:0.9", make_blt_tree_stamped},
     {"tvblt", "prefix", make_tvblt},
     {"tvblt momentum", "momentum:0.9", make_tvblt},
     {"tvblt, replayed seeds", "prefix", make_replayed},

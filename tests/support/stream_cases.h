@@ -126,7 +126,7 @@ static dpmf_strategy *operator_case(int64_t n, int inverse) {
     return s;
 }
 
-enum { PLAIN_CASES = 33, WRAPPINGS = 4, STREAM_CASES = PLAIN_CASES * WRAPPINGS };
+enum { PLAIN_CASES = 35, WRAPPINGS = 4, STREAM_CASES = PLAIN_CASES * WRAPPINGS };
 
 static dpmf_strategy *plain_case(int which, int64_t n) {
     const double coefficients[] = {1, -0.4, 0.3, 0.2, -0.1, 0.05};
@@ -196,6 +196,10 @@ static dpmf_strategy *plain_case(int which, int64_t n) {
         return replay_strategy(n, (n + 3) / 4, 4, 2);
     case 31:
         return named_case("unbounded", "prefix", n, 0);
+    case 32:
+        return named_case("blt-rational", "prefix", n, 0);
+    case 33:
+        return named_case("blt-tree", "prefix", n, 0);
     default:
         check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_BANDED, n < 6 ? n : 6, coefficients, &s));
         return s;

@@ -63,6 +63,18 @@ double blt_frobenius_square(const blt_parameters *inverse, int64_t n);
  */
 blt_parameters blt_rational(int count, double range);
 
+/* ---- the family of these, for prefix sums over n steps: families/blt/rational.c ---- */
+
+/* How far the max loss may be above the best Toeplitz mechanism's, where the number of buffers is not given. */
+#define BLT_RATIONAL_SLACK 0.01
+
+double blt_root_loss(int64_t n); /* the least max loss of a Toeplitz mechanism */
+blt_parameters blt_rational_of(int count, int64_t n);
+blt_parameters blt_rational_fewest(int64_t n, double slack); /* at most BLT_MAX, if none is near enough */
+int blt_is_rational(const blt_parameters *c, int64_t n);
+DPMF_MUST_CHECK dpmf_status blt_rational_create(const dpmf_workload *workload, const dpmf_strategy_options *o,
+                                                dpmf_strategy **out);
+
 /* The strategy. Scales may have any sign; 0 < gap <= 1. */
 DPMF_MUST_CHECK dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_strategy **out);
 

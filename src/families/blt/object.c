@@ -371,7 +371,18 @@ dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out) {
     if (scale->shape[0] > BLT_MAX)
         return base_fail(DPMF_ERROR_FORMAT, "mechanism file: blt with %lld buffers, accepted 1 to %d",
                          (long long)scale->shape[0], BLT_MAX);
+    const int rational = strcmp(source->family, DPMF_FAMILY_BLT_RATIONAL) == 0;
+    dpmf_strategy *s = NULL;
     dpmf_status status =
-        dpmf_strategy_create_blt(source->steps, (int)scale->shape[0], scale->values, NULL, gap->values, out);
-    return status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status; /* the fault is in the file */
+        dpmf_strategy_create_blt(source->steps, (int)scale->shape[0], scale->values, NULL, gap->values, &s);
+    if (status == DPMF_ERROR_ARGUMENT) return DPMF_ERROR_FORMAT; /* the fault is in the file */
+    TRY(status);
+    if (rational && !blt_is_rational(&cast(s)->c, source->steps)) {
+        dpmf_strategy_free(s);
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: " DPMF_FAMILY_BLT_RATIONAL " with scales or gaps of another "
+                                            "BLT, accepted those of its formula");
+    }
+    if (rational) s->family = DPMF_FAMILY_BLT_RATIONAL;
+    *out = s;
+    return DPMF_OK;
 }
