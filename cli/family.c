@@ -35,6 +35,9 @@ int check_family(const char *name, const arguments *given) {
     if (option_given(given, OPTION_NU) && (!kind->nu || parameters))
         return fail(EXIT_USAGE, "--nu: only family %s without --parameters takes it",
                     FAMILY_LIST_BY(nu, " and ", list));
+    if (option_given(given, OPTION_BRANCHING) && !kind->branching)
+        return fail(EXIT_USAGE, "--branching: family %s takes none; %s do", name,
+                    FAMILY_LIST_BY(branching, " and ", list));
     return 0;
 }
 
@@ -74,6 +77,7 @@ static int make_closed_form(const arguments *given, const dpmf_family *kind, con
     dpmf_strategy_options made = dpmf_strategy_options_defaults();
     if (kind->bands) made.bands = shape->bands;
     if (kind->nu) made.nu = given->number[OPTION_NU];
+    if (kind->branching) made.branching = given->count[OPTION_BRANCHING];
     made.stamps = shape->stamps;
     if (option_given(given, OPTION_DECODER))
         made.decoder = option_is(given, OPTION_DECODER, "optimal") ? DPMF_DECODER_OPTIMAL : DPMF_DECODER_RESTART;

@@ -24,6 +24,7 @@ DPMF_FAMILY_LOWRANK = "lowrank"
 DPMF_FAMILY_TREE = "tree"
 DPMF_FAMILY_TREE_ONLINE = "tree-online"
 DPMF_FAMILY_TREE_FULL = "tree-full"
+DPMF_FAMILY_SMOOTH_BINARY = "smooth-binary"
 DPMF_FAMILY_FFT = "fft"
 DPMF_FAMILY_FFT_OPT = "fft-opt"
 DPMF_BLT_BUFFERS_MAX = 16
@@ -257,6 +258,7 @@ class dpmf_strategy_options(Structure):
         ("stamps", c_int64),
         ("decoder", c_int),
         ("column_normalize", c_int),
+        ("branching", c_int64),
     ]
 
 
@@ -282,6 +284,7 @@ class dpmf_family(Structure):
         ("optimize_constraint", c_int),
         ("optimize_variants", c_int),
         ("designed", c_int),
+        ("branching", c_int),
     ]
 
 
@@ -299,6 +302,7 @@ class dpmf_strategy_info(Structure):
         ("blt_buffers", c_int),
         ("blt_scale", POINTER(c_double)),
         ("blt_gap", POINTER(c_double)),
+        ("branching", c_int64),
     ]
 
 
