@@ -58,6 +58,9 @@ int check_family(const char *name, const arguments *given) {
     if (option_given(given, OPTION_NU) && (!kind->nu || parameters))
         return fail(EXIT_USAGE, "--nu: only family %s without --parameters takes it",
                     FAMILY_LIST_BY(nu, " and ", list));
+    if (option_given(given, OPTION_BRANCHING) && !kind->branching)
+        return fail(EXIT_USAGE, "--branching: family %s takes none; %s do", name,
+                    FAMILY_LIST_BY(branching, " and ", list));
     return check_counts(kind, given);
 }
 
@@ -99,6 +102,7 @@ static int make_closed_form(const arguments *given, const dpmf_family *kind, con
     if (kind->nu) made.nu = given->number[OPTION_NU];
     if (kind->buffers > 0) made.buffers = buffers_given(given);
     if (kind->levels > 0) made.levels = given->count[OPTION_LEVELS];
+    if (kind->branching) made.branching = given->count[OPTION_BRANCHING];
     made.stamps = shape->stamps;
     if (option_given(given, OPTION_DECODER))
         made.decoder = option_is(given, OPTION_DECODER, "optimal") ? DPMF_DECODER_OPTIMAL : DPMF_DECODER_RESTART;

@@ -305,6 +305,15 @@ static int check_strategy_named(const arguments *given, const problem *p) {
     bool only_restart = !one_decoder && kind->optimal == NULL && option_is(given, OPTION_DECODER, "optimal");
     if (strcmp(decoded_family(name, given), name) != 0 || only_restart)
         return contradiction(given, OPTION_DECODER, name);
+    /* A family that is its own best decoder, as smooth-binary, has a square C with it alone. */
+    const dpmf_strategy_info info = dpmf_strategy_get(p->strategy);
+    if (!one_decoder && kind->restart == kind->optimal && option_given(given, OPTION_DECODER) &&
+        option_is(given, OPTION_DECODER, "optimal") != (info.rows == info.steps))
+        return contradiction(given, OPTION_DECODER, info.rows == info.steps ? "optimal" : "restart");
+    if (option_given(given, OPTION_BRANCHING) && given->count[OPTION_BRANCHING] != info.branching) {
+        snprintf(held, sizeof held, "%" PRId64, info.branching);
+        return contradiction(given, OPTION_BRANCHING, info.branching == 0 ? "none" : held);
+    }
     if (option_given(given, OPTION_STAMPS) && given->count[OPTION_STAMPS] != stamps) {
         snprintf(held, sizeof held, "%" PRId64, stamps);
         return contradiction(given, OPTION_STAMPS, held);

@@ -263,10 +263,11 @@ typedef struct dpmf_strategy_options {
     int64_t bands;        /* bsr, bisr: 1 to steps; 0 = not given */
     double nu;            /* toeplitz: coefficient t is multiplied by (1-nu)^t; in [0, 1) */
     int64_t stamps;       /* repeat the strategy of steps/stamps steps: a divisor of steps; 0 and 1: once */
-    dpmf_decoder decoder; /* tree-online, tree-full, fft, fft-opt */
+    dpmf_decoder decoder; /* tree-online, tree-full, smooth-binary, fft, fft-opt */
     int column_normalize; /* divide each column of C by its norm */
     int64_t buffers;      /* blt-rational; blt-tree, of each level: 1 to DPMF_BLT_BUFFERS_MAX; 0: chosen */
     int64_t levels;       /* blt-tree: 1 to 53; 0: two */
+    int64_t branching;    /* tree, tree-online, tree-full: children of a node, 2 to 1024; 0: 2 */
 } dpmf_strategy_options;
 
 DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
@@ -292,6 +293,7 @@ DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
 #define DPMF_FAMILY_TREE "tree"
 #define DPMF_FAMILY_TREE_ONLINE "tree-online"
 #define DPMF_FAMILY_TREE_FULL "tree-full"
+#define DPMF_FAMILY_SMOOTH_BINARY "smooth-binary"
 #define DPMF_FAMILY_FFT "fft"
 #define DPMF_FAMILY_FFT_OPT "fft-opt"
 
@@ -318,6 +320,7 @@ typedef struct dpmf_family {
     int designed;              /* its place among the families that dpmf_design_create tries, from 1; 0: it does not */
     int buffers;               /* the most that dpmf_strategy_options.buffers may be; 0: takes none */
     int levels;                /* the most that dpmf_strategy_options.levels may be; 0: takes none */
+    int branching;             /* 1: takes dpmf_strategy_options.branching */
 } dpmf_family;
 
 DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* from 0; NULL past the last one */
@@ -333,9 +336,12 @@ DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* from 0; NULL past th
  *                  buffers whose max loss is within 0.01 of the best Toeplitz mechanism's
  *     blt-tree     a tree whose nodes' sums are released by such BLTs (Dvijotham et al. 2024)
  *     unbounded    prefix sums without a horizon: docs/unbounded.md
- *     tree         binary tree, complete nodes, a prefix sum from the nodes of its binary expansion
+ *     tree         binary tree, complete nodes, a prefix sum from the nodes of its binary expansion; with `branching` B a
+ *                  B-ary tree and the expansion to the base B (Qardaji et al. 2013)
  *     tree-online  every touched node, each estimated from all below it (Honaker 2015; Denisov et al. 2022, App. C)
  *     tree-full    the same encoder with the best decoder
+ *     smooth-binary  the smooth binary mechanism, the same variance at every step (Andersson and Pagh 2023); with
+ *                  DPMF_DECODER_OPTIMAL nodes without data have no noise: less at most steps, no longer the same
  *     fft          the FFT mechanism (Choquette-Choo et al. 2023, Section 4)
  *     fft-opt      the same encoder with the best decoder
  *
@@ -368,6 +374,7 @@ typedef struct dpmf_strategy_info {
     int blt_buffers; /* of a BLT (see dpmf_strategy_create_blt); 0: it is none */
     const double *blt_scale,
         *blt_gap; /* `blt_buffers` numbers each, valid while the strategy exists; NULL: it is none */
+    int64_t branching; /* children of a node of a tree; 0: it is none */
 } dpmf_strategy_info;
 
 DPMF_API dpmf_strategy_info dpmf_strategy_get(const dpmf_strategy *strategy);

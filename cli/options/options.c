@@ -145,14 +145,22 @@ const option_row options[OPTION_TOTAL] = {
                        .verbs = EVALUATE,
                        .help = "repeat the strategy of N/S steps S times, restarted each time. S divides N; --bands "
                                "and --parameters then describe N/S steps"},
+    [OPTION_BRANCHING] = {.name = "branching",
+                          .kind = KIND_COUNT,
+                          .argument = "B",
+                          .count_low = 2,
+                          .count_high = 1024,
+                          .preset = "2",
+                          .verbs = EVALUATE,
+                          .help = "tree, tree-online and tree-full: children of a node"},
     [OPTION_DECODER] = {.name = "decoder",
                         .kind = KIND_CHOICE,
                         .argument = "NAME",
                         .values = "restart|optimal",
                         .verbs = EVALUATE,
                         .help = "how running sums are computed from a tree or the FFT mechanism: the family's own way, "
-                                "restarted in every stamp, or with the least error. Default: restart for tree-online "
-                                "and fft, optimal for the rest; square strategies have only one decoder"},
+                                "restarted in every stamp, or with the least error. Default: restart for tree-online, "
+                                "smooth-binary and fft, optimal for the rest; square strategies have only one decoder"},
     [OPTION_NORMALIZE] = {.name = "normalize",
                           .kind = KIND_CHOICE,
                           .argument = "WHEN",

@@ -26,6 +26,7 @@ DPMF_FAMILY_LOWRANK = "lowrank"
 DPMF_FAMILY_TREE = "tree"
 DPMF_FAMILY_TREE_ONLINE = "tree-online"
 DPMF_FAMILY_TREE_FULL = "tree-full"
+DPMF_FAMILY_SMOOTH_BINARY = "smooth-binary"
 DPMF_FAMILY_FFT = "fft"
 DPMF_FAMILY_FFT_OPT = "fft-opt"
 DPMF_BLT_BUFFERS_MAX = 16
@@ -261,6 +262,7 @@ class dpmf_strategy_options(Structure):
         ("column_normalize", c_int),
         ("buffers", c_int64),
         ("levels", c_int64),
+        ("branching", c_int64),
     ]
 
 
@@ -288,6 +290,7 @@ class dpmf_family(Structure):
         ("designed", c_int),
         ("buffers", c_int),
         ("levels", c_int),
+        ("branching", c_int),
     ]
 
 
@@ -305,6 +308,7 @@ class dpmf_strategy_info(Structure):
         ("blt_buffers", c_int),
         ("blt_scale", POINTER(c_double)),
         ("blt_gap", POINTER(c_double)),
+        ("branching", c_int64),
     ]
 
 

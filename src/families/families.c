@@ -33,15 +33,16 @@ static dpmf_status create_tree(const dpmf_workload *a, const dpmf_strategy_optio
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "family " DPMF_FAMILY_TREE ": decoder optimal, accepted restart; the best decoder of a "
                          "tree is the family " DPMF_FAMILY_TREE_FULL);
-    return tree_create(TREE_VANILLA, a->steps, out);
+    return tree_create(TREE_VANILLA, a->steps, o->branching == 0 ? 2 : o->branching, out);
 }
 static dpmf_status create_tree_online(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    (void)o;
-    return tree_create(TREE_ONLINE, a->steps, out);
+    return tree_create(TREE_ONLINE, a->steps, o->branching == 0 ? 2 : o->branching, out);
 }
 static dpmf_status create_tree_full(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    (void)o;
-    return tree_create(TREE_FULL, a->steps, out);
+    return tree_create(TREE_FULL, a->steps, o->branching == 0 ? 2 : o->branching, out);
+}
+static dpmf_status create_smooth_binary(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
+    return smooth_create(a->steps, o->decoder == DPMF_DECODER_OPTIMAL, out);
 }
 static dpmf_status create_fft(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
@@ -207,31 +208,41 @@ static const strategy_family FAMILIES[] = {
      .optimize = lowrank_optimize,
      .candidates = {.turn = 11, .search = lowrank_candidates}},
     {.shown = {.name = DPMF_FAMILY_TREE,
-               .help = "binary tree that sums complete nodes",
-               .listed = "binary trees that sum complete nodes",
+               .help = "tree that sums complete nodes; binary, or of a branching factor",
+               .listed = "trees that sum complete nodes",
                .closed_form = 1,
+               .branching = 1,
                .restart = DPMF_FAMILY_TREE,
                .designed = 6},
      .create = create_tree,
      .candidates = {.turn = 4}},
     {.shown = {.name = DPMF_FAMILY_TREE_ONLINE,
-               .help = "binary tree that refines each node from below (Honaker)",
+               .help = "tree that refines each node from below (Honaker)",
                .listed = ", that refine each node from below (Honaker)",
                .closed_form = 1,
+               .branching = 1,
                .restart = DPMF_FAMILY_TREE_ONLINE,
                .optimal = DPMF_FAMILY_TREE_FULL,
                .designed = 7},
      .create = create_tree_online,
      .candidates = {.turn = 2, .steps_max = 1 << 20, .separated_as = "tree, estimates from below"}},
     {.shown = {.name = DPMF_FAMILY_TREE_FULL,
-               .help = "binary tree with the best decoder",
+               .help = "tree with the best decoder",
                .listed = ", with the best decoder",
                .closed_form = 1,
+               .branching = 1,
                .restart = DPMF_FAMILY_TREE_ONLINE,
                .optimal = DPMF_FAMILY_TREE_FULL,
                .designed = 8},
      .create = create_tree_full,
      .candidates = {.turn = 3, .steps_max = 1 << 20, .separated_as = "tree, least-squares estimates"}},
+    {.shown = {.name = DPMF_FAMILY_SMOOTH_BINARY,
+               .help = "tree over chosen leaves, with the same variance at every step (Andersson and Pagh)",
+               .listed = ", over chosen leaves with the same variance at every step",
+               .closed_form = 1,
+               .restart = DPMF_FAMILY_SMOOTH_BINARY,
+               .optimal = DPMF_FAMILY_SMOOTH_BINARY},
+     .create = create_smooth_binary},
     {.shown = {.name = DPMF_FAMILY_FFT,
                .help = "the FFT mechanism",
                .listed = "the FFT mechanism",
@@ -264,6 +275,7 @@ static const strategy_class CLASSES[] = {
     {"unbounded", unbounded_read},
     {"lowrank", lowrank_read},
     {"tree", tree_read},
+    {"smooth", smooth_read},
     {"fft", fft_read},
     {"normalized", wrappers_read_normalized},
     {"stamped", wrappers_read_stamped},

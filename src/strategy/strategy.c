@@ -95,6 +95,8 @@ dpmf_strategy_info dpmf_strategy_get(const dpmf_strategy *s) {
                                .is_normalized = strategy_is_normalized(s),
                                .stamps = all,
                                .streams = strategy_can(s, STRATEGY_CAN_STEP)};
+    const dpmf_strategy *core = strategy_innermost(s);
+    if (core->ops->branching != NULL) info.branching = core->ops->branching(core);
     if (s->ops->describe != NULL) s->ops->describe(s, &info);
     return info;
 }
@@ -377,6 +379,10 @@ static dpmf_status check_number(const dpmf_family *f, const char *what, int64_t 
                      strategy_family_list(taken, " and ", list));
 }
 
+static int takes_branching(const dpmf_family *f) {
+    return f->branching;
+}
+
 static int is_closed_form(const dpmf_family *f) {
     return f->closed_form;
 }
@@ -397,6 +403,9 @@ static dpmf_status check_options(const dpmf_family *f, int64_t steps, const dpmf
     if (!f->nu && o->nu != 0)
         return base_fail(DPMF_ERROR_ARGUMENT, "family %s: nu = %g, but only %s takes nu", f->name, o->nu,
                          strategy_family_list(takes_nu, " and ", list));
+    if (!f->branching && o->branching != 0)
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: branching = %lld, but only %s take it", f->name,
+                         (long long)o->branching, strategy_family_list(takes_branching, " and ", list));
     if ((int)o->decoder < DPMF_DECODER_DEFAULT || o->decoder > DPMF_DECODER_OPTIMAL)
         return base_fail(DPMF_ERROR_ARGUMENT, "decoder %d, accepted 0 to 2", (int)o->decoder);
     TRY(check_number(f, "buffers", o->buffers, f->buffers, takes_buffers));

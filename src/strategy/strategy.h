@@ -54,6 +54,8 @@ typedef struct strategy_ops {
     void (*toeplitz)(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
                      const double **inverse);
 
+    int64_t (*branching)(const dpmf_strategy *s); /* optional: of a tree whose nodes have a chosen number of children */
+
     void (*describe)(const dpmf_strategy *s, dpmf_strategy_info *info); /* optional: parameters of a class of its own */
 
     int is_toeplitz; /* C is Toeplitz by its class, also where its coefficients are too many to be held */

@@ -82,6 +82,15 @@ static dpmf_strategy *make_blt_tree(const dpmf_workload *a) {
 static dpmf_strategy *make_blt_tree_stamped(const dpmf_workload *a) {
     return create("blt-tree", a, 0, 2, 1);
 }
+static dpmf_strategy *make_branching(const dpmf_workload *a) {
+    dpmf_strategy_options o = {.branching = 3};
+    dpmf_strategy *s = NULL;
+    check_ok(dpmf_strategy_create("tree-full", a, &o, &s));
+    return s;
+}
+static dpmf_strategy *make_smooth(const dpmf_workload *a) {
+    return create("smooth-binary", a, 0, 0, 0);
+}
 static dpmf_strategy *make_fft(const dpmf_workload *a) {
     return create("fft", a, 0, 0, 0);
 }
@@ -124,6 +133,8 @@ static const made CASES[] = {
     {"tree", "prefix", make_tree},
     {"tree-online stamped", "prefix", make_tree_online},
     {"tree-full", "prefix", make_tree_full},
+    {"tree-full of branching factor 3", "prefix", make_branching},
+    {"smooth-binary", "prefix", make_smooth},
     {"fft", "prefix", make_fft},
     {"fft-opt", "prefix", make_fft_opt},
     {"dense", "prefix", make_dense},

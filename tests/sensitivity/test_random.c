@@ -101,9 +101,10 @@ static void test_random_matrices_are_exact_or_bounded_from_above(void **unused) 
     assert_true(t.loosest < 1 + 1e-4);            /* with few patterns the bound is the semidefinite one */
 }
 
-/* Toeplitz, monotone or not, of either sign; trees; FFT; all of them also repeated and normalized. */
+/* Toeplitz, monotone or not, of either sign; trees of any branching factor, smooth ones; FFT; all of them also repeated and normalized. */
 static dpmf_strategy *some_family(uint64_t *seed, int index, int *n) {
-    static const char *const names[] = {"tree", "tree-online", "tree-full", "fft", "fft-opt"};
+    static const char *const names[] = {"tree", "tree-online", "tree-full", "fft", "fft-opt", "", "", "smooth-binary"};
+    dpmf_strategy_options o = dpmf_strategy_options_defaults();
     int stamps = index % 3 == 0 ? whole(seed, 2, 3) : 1, length = whole(seed, 1, 12 / stamps), kind = index % 8;
     double c[12];
     dpmf_workload *a = NULL;
@@ -114,8 +115,9 @@ static dpmf_strategy *some_family(uint64_t *seed, int index, int *n) {
                          : check_random(seed) + (kind == 6 ? 0 : 1.001);
     c[0] = copysign(fmax(fabs(c[0]), 0.5), c[0]); /* the inverse of a small one exceeds what doubles can check */
     check_ok(dpmf_workload_parse("prefix", length, &a));
-    if (kind < 5)
-        check_ok(dpmf_strategy_create(names[kind], a, NULL, &s));
+    if (kind < 3) o.branching = 2 + index / 8 % 4;
+    if (kind < 5 || kind == 7)
+        check_ok(dpmf_strategy_create(names[kind], a, &o, &s));
     else
         check_ok(dpmf_strategy_create_toeplitz(length, DPMF_TOEPLITZ, whole(seed, 1, length), c, &s));
     check_ok(dpmf_strategy_create_stamped(s, stamps, &repeated));

@@ -25,6 +25,18 @@ static dpmf_strategy *named_case(const char *family, const char *workload, int64
     return s;
 }
 
+static dpmf_strategy *tree_case(const char *family, int64_t n, int64_t branching, dpmf_decoder decoder) {
+    dpmf_workload *a = NULL;
+    dpmf_strategy *s = NULL;
+    dpmf_strategy_options o = dpmf_strategy_options_defaults();
+    o.branching = branching;
+    o.decoder = decoder;
+    check_ok(dpmf_workload_parse("prefix", n, &a));
+    check_ok(dpmf_strategy_create(family, a, &o, &s));
+    dpmf_workload_free(a);
+    return s;
+}
+
 /* Lower triangular, near the identity: its inverse is of the same size. */
 static void fill_lower(int64_t n, double *matrix) {
     uint64_t x = 7;
@@ -126,7 +138,7 @@ static dpmf_strategy *operator_case(int64_t n, int inverse) {
     return s;
 }
 
-enum { PLAIN_CASES = 35, WRAPPINGS = 4, STREAM_CASES = PLAIN_CASES * WRAPPINGS };
+enum { PLAIN_CASES = 40, WRAPPINGS = 4, STREAM_CASES = PLAIN_CASES * WRAPPINGS };
 
 static dpmf_strategy *plain_case(int which, int64_t n) {
     const double coefficients[] = {1, -0.4, 0.3, 0.2, -0.1, 0.05};
@@ -200,6 +212,16 @@ static dpmf_strategy *plain_case(int which, int64_t n) {
         return named_case("blt-rational", "prefix", n, 0);
     case 33:
         return named_case("blt-tree", "prefix", n, 0);
+    case 34:
+        return tree_case("tree", n, 3, DPMF_DECODER_DEFAULT);
+    case 35:
+        return tree_case("tree-online", n, 5, DPMF_DECODER_DEFAULT);
+    case 36:
+        return tree_case("tree-full", n, 3, DPMF_DECODER_DEFAULT);
+    case 37:
+        return tree_case("smooth-binary", n, 0, DPMF_DECODER_RESTART);
+    case 38:
+        return tree_case("smooth-binary", n, 0, DPMF_DECODER_OPTIMAL);
     default:
         check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_BANDED, n < 6 ? n : 6, coefficients, &s));
         return s;
