@@ -18,6 +18,7 @@ DPMF_FAMILY_BANDED_TOEPLITZ = "banded-toeplitz"
 DPMF_FAMILY_BSR = "bsr"
 DPMF_FAMILY_BISR = "bisr"
 DPMF_FAMILY_BLT = "blt"
+DPMF_FAMILY_RECURRENT = "recurrent"
 DPMF_FAMILY_TVBLT = "tvblt"
 DPMF_FAMILY_UNBOUNDED = "unbounded"
 DPMF_FAMILY_LOWRANK = "lowrank"
@@ -26,6 +27,7 @@ DPMF_FAMILY_TREE_ONLINE = "tree-online"
 DPMF_FAMILY_TREE_FULL = "tree-full"
 DPMF_FAMILY_FFT = "fft"
 DPMF_FAMILY_FFT_OPT = "fft-opt"
+DPMF_RECURRENT_MAX = 32
 DPMF_BLT_BUFFERS_MAX = 16
 DPMF_LOWRANK_MAX = 64
 DPMF_TRIANGULAR_STEPS_MAX = 16384
@@ -257,6 +259,11 @@ class dpmf_strategy_options(Structure):
         ("stamps", c_int64),
         ("decoder", c_int),
         ("column_normalize", c_int),
+        ("matrix_rows", c_int64),
+        ("matrix", POINTER(c_double)),
+        ("decoder_matrix", POINTER(c_double)),
+        ("u", POINTER(c_double)),
+        ("v", POINTER(c_double)),
     ]
 
 
