@@ -2,6 +2,7 @@
 #include "family.h"
 
 #include "output.h"
+#include "own.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -55,6 +56,9 @@ int check_family(const char *name, const arguments *given) {
     if (parameters && kind->parameters == NULL) return fail(EXIT_USAGE, "--parameters: family %s takes none", name);
     if (option_given(given, OPTION_BANDS) && !kind->bands)
         return fail(EXIT_USAGE, "--bands: family %s takes none; %s do", name, FAMILY_LIST_BY(bands, " and ", list));
+    if (decoder_path(given) != NULL && (!parameters || strcmp(kind->parameters, "matrix") != 0))
+        return fail(EXIT_USAGE, "--decoder file:B.npy is for a matrix of your own: --family " DPMF_FAMILY_DENSE
+                                " --parameters FILE");
     if (option_given(given, OPTION_NU) && (!kind->nu || parameters))
         return fail(EXIT_USAGE, "--nu: only family %s without --parameters takes it",
                     FAMILY_LIST_BY(nu, " and ", list));
@@ -66,7 +70,7 @@ int check_family(const char *name, const arguments *given) {
 
 const char *decoded_family(const char *name, const arguments *given) {
     const dpmf_family *kind = find_family(name);
-    if (kind == NULL || !option_given(given, OPTION_DECODER)) return name;
+    if (kind == NULL || !option_given(given, OPTION_DECODER) || decoder_path(given) != NULL) return name;
     const char *decoded = option_is(given, OPTION_DECODER, "optimal") ? kind->optimal : kind->restart;
     return decoded != NULL ? decoded : name;
 }
@@ -119,6 +123,7 @@ int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_wo
     int code = check_shape(given, kind, steps, &shape);
     if (code != 0) return code;
     if (path == NULL) return make_closed_form(given, kind, workload, &shape, out);
+    if (takes_own_matrix(kind)) return make_own(given, kind, workload, &shape, out);
     code = read_strategy(path, kind, steps / shape.stamps, &found, &block);
     if (code != 0) return code;
     if (option_given(given, OPTION_BANDS) && given->count[OPTION_BANDS] != found) {
@@ -231,26 +236,18 @@ const char *family_help(void) {
  *     {"coefficients": [c_0, c_1, ...]}           first column of a Toeplitz C, zeros follow
  *     {"inverse_coefficients": [w_0, w_1, ...]}   first column of a Toeplitz C^-1, zeros follow
  *     {"diagonals": [[main], [first below], ...]} of a banded C: lengths n, n-1, ...
- *     {"matrix": [[row 0], [row 1], ...]}         C itself, n x n, zero above the diagonal
+ *     {"matrix": [[row 0], [row 1], ...]}         C itself, n columns and n or more rows
+ *     {"matrix": [[...], ...], "u": [...], "v": [...]}   of constant-recurrent coefficients (cli/own.c)
  *     {"scale": [...], "decay": [...]}            of a BLT; or "gap", 1 - decay, which keeps its digits near 1
  *
  * or a .npy array: one dimension for coefficients (of C or C^-1, as the family has it), two for a matrix.
  */
 
-/* The contents of a file. */
-typedef struct numbers {
-    const char *path;
-    const char *key; /* one of those above */
-    int64_t count;   /* coefficients, diagonals or rows */
-    int64_t width;   /* of one row of `values`: 1, the diagonals, or the columns */
-    double *values;  /* from malloc */
-} numbers;
-
 static const char scale_and_decay[] = "scale and decay"; /* the key of a BLT; of its gaps: */
 static const char scale_and_gap[] = "scale and gap";
 static const char *const keys[] = {"coefficients", "inverse_coefficients", "diagonals", "matrix"};
 
-static int bad_file(const char *path, const char *problem) {
+int bad_file(const char *path, const char *problem) {
     char shown[SHOWN];
     return fail(EXIT_UNABLE, "--parameters %s: %s", show(path, shown), problem);
 }
@@ -306,7 +303,7 @@ static int read_file(const char *path, char **bytes, size_t *size) {
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */
 
 /* The numbers of one list to values[0], values[stride], ... */
-static int read_list(const cJSON *list, numbers *n, double *values, int64_t stride) {
+int read_list(const cJSON *list, numbers *n, double *values, int64_t stride) {
     char problem[120];
     int64_t i = 0;
     const cJSON *item;
@@ -321,7 +318,7 @@ static int read_list(const cJSON *list, numbers *n, double *values, int64_t stri
 }
 
 /* Lists of lists: each must be a list of `first - shrink * j` numbers. */
-static int check_lengths(const cJSON *lists, const numbers *n, int64_t first, int64_t shrink) {
+int check_lengths(const cJSON *lists, const numbers *n, int64_t first, int64_t shrink) {
     char problem[160];
     int64_t j = 0, expected = first;
     const cJSON *list;
@@ -340,16 +337,16 @@ static int check_lengths(const cJSON *lists, const numbers *n, int64_t first, in
 static int read_lists(const cJSON *value, int64_t steps, numbers *n) {
     char problem[160];
     bool banded = strcmp(n->key, "diagonals") == 0;
-    if (banded ? n->count > steps : n->count != steps) {
-        snprintf(problem, sizeof problem, "%s: %" PRId64 " lists, accepted are %s%" PRId64 " (the steps)", n->key,
-                 n->count, banded ? "1 to " : "", steps);
+    if (banded && n->count > steps) {
+        snprintf(problem, sizeof problem, "%s: %" PRId64 " lists, accepted are 1 to %" PRId64 " (the steps)", n->key,
+                 n->count, steps);
         return bad_file(n->path, problem);
     }
     int code = check_lengths(value, n, steps, banded ? 1 : 0);
     if (code != 0) return code;
     /* The lengths are checked, so this is at most twice the numbers that the file has. */
     n->width = banded ? n->count : steps;
-    n->values = allocate(steps, n->width * (int64_t)sizeof *n->values);
+    n->values = allocate(banded ? steps : n->count, n->width * (int64_t)sizeof *n->values);
     if (n->values == NULL) return fail_memory();
     int64_t j = 0;
     const cJSON *list;
@@ -423,6 +420,8 @@ static int read_blt(const cJSON *tree, numbers *n) {
 static int read_members(const cJSON *tree, const dpmf_family *kind, int64_t steps, numbers *n) {
     const cJSON *value = cJSON_IsObject(tree) ? tree->child : NULL;
     bool blt = strcmp(kind->parameters, scale_and_decay) == 0;
+    if (strcmp(kind->parameters, RECURRENCE) == 0 && value != NULL && value->next != NULL)
+        return read_recurrence(tree, n);
     if (blt && value != NULL && value->next != NULL) return read_blt(tree, n);
     if (value == NULL || value->next != NULL)
         return bad_file(
@@ -475,12 +474,13 @@ static int read_npy(const char *bytes, size_t size, const dpmf_family *kind, num
 static int check_numbers(const numbers *n, int64_t steps) {
     char problem[200];
     bool matrix = strcmp(n->key, "matrix") == 0;
-    if (matrix && (n->count != steps || n->width != steps)) {
+    if (matrix && n->width != steps) {
         snprintf(problem, sizeof problem,
-                 "the matrix is %" PRId64 " x %" PRId64 ", accepted is %" PRId64 " x %" PRId64 " (the steps)", n->count,
-                 n->width, steps, steps);
+                 "the matrix is %" PRId64 " x %" PRId64 ", accepted are %" PRId64 " columns (the steps)", n->count,
+                 n->width, steps);
         return bad_file(n->path, problem);
     }
+    if (matrix) return 0; /* the library knows which rows are needed */
     if (n->count < 1 || n->count > steps) {
         snprintf(problem, sizeof problem, "%s: %" PRId64 " of them, accepted are 1 to %" PRId64 " (the steps)", n->key,
                  n->count, steps);
@@ -513,29 +513,33 @@ static int make_from_numbers(const numbers *n, const dpmf_family *kind, int64_t 
         status = dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ, n->count, n->values, out);
     else if (strcmp(n->key, "inverse_coefficients") == 0)
         status = dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ_INVERSE, n->count, n->values, out);
-    else if (strcmp(n->key, "diagonals") == 0)
-        status = dpmf_strategy_create_banded(steps, n->width, n->values, out);
     else
-        status = dpmf_strategy_create_dense(steps, n->values, out);
+        status = dpmf_strategy_create_banded(steps, n->width, n->values, out);
     if (status == DPMF_OK) return 0;
     show(n->path, about + strlen(about));
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* a zero diagonal, say: the file's fault */
     return fail_status(status, about);
 }
 
-int read_strategy(const char *path, const dpmf_family *kind, int64_t steps, int64_t *bands, dpmf_strategy **out) {
-    numbers n = {.path = path};
+int read_numbers(const char *path, const dpmf_family *kind, int64_t steps, numbers *n) {
     char *bytes = NULL;
     size_t size = 0;
+    *n = (numbers){.path = path};
     int code = read_file(path, &bytes, &size);
     if (code != 0) return code;
     if (size >= 6 && memcmp(bytes, "\x93NUMPY", 6) == 0)
-        code = read_npy(bytes, size, kind, &n);
+        code = read_npy(bytes, size, kind, n);
     else
-        code = read_json(bytes, size, kind, steps, &n);
+        code = read_json(bytes, size, kind, steps, n);
     free(bytes);
-    bool blt = n.key == scale_and_decay || n.key == scale_and_gap;
-    if (code == 0 && !blt) code = check_numbers(&n, steps);
+    const bool own = n->key == scale_and_decay || n->key == scale_and_gap ||
+                     (n->key != NULL && strcmp(n->key, RECURRENCE) == 0); /* lengths that the steps do not determine */
+    return code == 0 && !own ? check_numbers(n, steps) : code;
+}
+
+int read_strategy(const char *path, const dpmf_family *kind, int64_t steps, int64_t *bands, dpmf_strategy **out) {
+    numbers n;
+    int code = read_numbers(path, kind, steps, &n);
     if (code == 0 && strcmp(kind->name, DPMF_FAMILY_TOEPLITZ) == 0) code = pad(&n, steps);
     if (code == 0) code = make_from_numbers(&n, kind, steps, out);
     if (code == 0) *bands = n.count;

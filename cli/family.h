@@ -26,7 +26,9 @@ typedef struct strategy_shape {
     int64_t bands; /* 0: not known */
     int64_t stamps;
     bool normalize;
+    char *made_by; /* MADE_BY bytes for where a given matrix came from, where it was changed; or NULL */
 } strategy_shape;
+enum { MADE_BY = 80 };
 
 /*
  * The strategy that the options describe, for a family that check_family accepts. `workload` is what a closed form is

@@ -2,6 +2,7 @@
 #include "problem.h"
 
 #include "family.h"
+#include "own.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -184,11 +185,14 @@ int problem_from_options(const arguments *given, problem *out) {
     if (code == 0) code = problem_without_strategy(given, out, &source);
     if (code == 0)
         code = make_strategy(given, find_family(name), source != NULL ? source : out->workload,
-                             (strategy_shape){0, 1, option_is(given, OPTION_NORMALIZE, "after")}, &out->own_strategy);
+                             (strategy_shape){0, 1, option_is(given, OPTION_NORMALIZE, "after"), out->own_made_by},
+                             &out->own_strategy);
     dpmf_workload_free(source);
     if (code != 0) return code;
     out->strategy = out->own_strategy;
-    out->made_by = option_given(given, OPTION_PARAMETERS) ? "given parameters" : "closed form";
+    out->made_by = out->own_made_by[0] != '\0'               ? out->own_made_by
+                   : option_given(given, OPTION_PARAMETERS) ? "given parameters"
+                                                            : "closed form";
     return make_triangular(given, out);
 }
 
@@ -275,7 +279,7 @@ static int check_strategy_made(const arguments *given, const problem *p, const d
     int64_t steps = dpmf_workload_get(p->workload).steps, rows = dpmf_strategy_get(p->strategy).rows;
     int64_t bands = kind->bands ? family_bands(p->strategy) : dpmf_strategy_get(p->strategy).bands;
     strategy_shape held = {bands, dpmf_strategy_get(p->strategy).stamps,
-                           dpmf_strategy_get(p->strategy).is_normalized != 0};
+                           dpmf_strategy_get(p->strategy).is_normalized != 0, NULL};
     dpmf_workload *source = NULL; /* of --optimize-workload, else that of the file */
     int code = make_workload(given, OPTION_OPTIMIZE_WORKLOAD, steps, &source);
     if (code == 0) code = make_strategy(given, kind, source != NULL ? source : p->workload, held, &asked);
@@ -300,6 +304,8 @@ static int check_strategy_named(const arguments *given, const problem *p) {
         if (find_family(asked) == NULL) return check_family(asked, given);
         if (strcmp(decoded_family(asked, given), name) != 0) return contradiction(given, OPTION_FAMILY, name);
     }
+    if (decoder_path(given) != NULL && !option_given(given, OPTION_PARAMETERS))
+        return fail(EXIT_USAGE, "--decoder file:B.npy needs --parameters FILE, the matrix that it decodes");
     const dpmf_family *kind = find_family(name);
     bool one_decoder = kind == NULL || kind->restart == NULL;
     bool only_restart = !one_decoder && kind->optimal == NULL && option_is(given, OPTION_DECODER, "optimal");

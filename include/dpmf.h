@@ -268,6 +268,11 @@ typedef struct dpmf_strategy_options {
     int64_t buffers;      /* blt-rational; blt-tree, of each level: 1 to DPMF_BLT_BUFFERS_MAX; 0: chosen */
     int64_t levels;       /* blt-tree: 1 to 53; 0: two */
     int64_t branching;    /* tree, tree-online, tree-full: children of a node, 2 to 1024; 0: 2 */
+    /* Numbers of your own, for dense and recurrent (below); with stamps, those of one stamp. All 0: a closed form. */
+    int64_t matrix_rows;          /* of `matrix`, 1 and up */
+    const double *matrix;         /* dense: C, matrix_rows x steps; recurrent: M, matrix_rows x matrix_rows */
+    const double *decoder_matrix; /* dense, or NULL: B, steps x matrix_rows, with B C = the workload */
+    const double *u, *v;          /* recurrent: matrix_rows numbers each */
 } dpmf_strategy_options;
 
 DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
@@ -287,6 +292,7 @@ DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
 #define DPMF_FAMILY_BLT "blt"
 #define DPMF_FAMILY_BLT_RATIONAL "blt-rational"
 #define DPMF_FAMILY_BLT_TREE "blt-tree"
+#define DPMF_FAMILY_RECURRENT "recurrent"
 #define DPMF_FAMILY_TVBLT "tvblt"
 #define DPMF_FAMILY_UNBOUNDED "unbounded"
 #define DPMF_FAMILY_LOWRANK "lowrank"
@@ -353,7 +359,19 @@ DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* from 0; NULL past th
  * 6 buffers for up to 2^13 steps, 10 at 2^30, 12 at 2^40. `steps` is only a limit for machines, 2^40 at most. (Above 2^24
  * steps an evaluation searches the max loss at some steps of each octave, and may miss it by 1e-4 of it; the
  * error of one step, dpmf_error_range, is exact.)
+ *
+ * Two families take numbers of your own in the options:
+ *     dense        C = `matrix`, of any shape and form with one column per step and full column rank, as its
+ *                  lower-triangular form, which streams: C = Q C' with Q of orthonormal columns. C' has the sensitivity of C
+ *                  under every participation, and its noise the law of the noise of the pseudo-inverse of C. With
+ *                  `decoder_matrix` B, B C = A: the noise has the law of B Z at the outputs, and the sensitivity is at
+ *                  most that of C (Denisov et al. 2022, Proposition 2.2). A C' that is given stays as it is. Up to
+ *                  DPMF_TRIANGULAR_STEPS_MAX steps.
+ *     recurrent    C Toeplitz with the constant-recurrent coefficients c_t = u' M^t v (Pillutla et al. 2025, Theorem
+ *                  2.28), c_0 != 0, M of up to DPMF_RECURRENT_MAX rows, as many as the noise stream keeps buffers. Refused
+ *                  where rounding could change a row of its noise by more than 1e-8 of its size. Up to 2^24 steps.
  */
+#define DPMF_RECURRENT_MAX 32
 #define DPMF_UNBOUNDED_STEPS_MAX ((int64_t)1 << 40)
 #define DPMF_UNBOUNDED_LOWER_BOUND 1.25
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *workload,
@@ -404,7 +422,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_blt(int64_t steps, int
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_banded(int64_t steps, int64_t bands, const double *rows,
                                                                  dpmf_strategy **out);
 
-/* C dense: steps x steps, row-major, zero above the diagonal. */
+/* C dense: steps x steps, row-major, zero above the diagonal. Other forms and shapes: dpmf_strategy_create. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_dense(int64_t steps, const double *matrix,
                                                                 dpmf_strategy **out);
 

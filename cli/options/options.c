@@ -156,11 +156,13 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_DECODER] = {.name = "decoder",
                         .kind = KIND_CHOICE,
                         .argument = "NAME",
-                        .values = "restart|optimal",
+                        .values = "restart|optimal|file:B.npy",
                         .verbs = EVALUATE,
                         .help = "how running sums are computed from a tree or the FFT mechanism: the family's own way, "
                                 "restarted in every stamp, or with the least error. Default: restart for tree-online, "
-                                "smooth-binary and fft, optimal for the rest; square strategies have only one decoder"},
+                                "smooth-binary and fft, optimal for the rest; square strategies have only one decoder. file:B.npy is "
+                                "a decoder for the matrix C of dense --parameters, B C = the workload; without it the "
+                                "pseudo-inverse of C is taken"},
     [OPTION_NORMALIZE] = {.name = "normalize",
                           .kind = KIND_CHOICE,
                           .argument = "WHEN",
@@ -192,7 +194,10 @@ const option_row options[OPTION_TOTAL] = {
                                "file with the numbers of the strategy. JSON: {\"coefficients\": [...]} for toeplitz "
                                "and banded-toeplitz (zeros follow), {\"inverse_coefficients\": [...]} for bisr, "
                                "{\"diagonals\": [[main], [first below], ...]} for banded, {\"matrix\": [[...], ...]} "
-                               "for dense. Or .npy: one dimension for coefficients, two for a matrix"},
+                               "for dense, with one column per step: another form than lower triangular, and more rows than "
+                               "steps, are brought to the lower-triangular form. {\"matrix\": [[...], ...], \"u\": "
+                               "[...], \"v\": [...]} for recurrent. Or .npy: one dimension for coefficients, two for a "
+                               "matrix"},
     [OPTION_LOSS] =
         {.name = "loss",
          .kind = KIND_CHOICE,

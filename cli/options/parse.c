@@ -103,11 +103,15 @@ int64_t option_count_high(const option_row *o) {
     return o->count_high > 0 ? o->count_high : (int64_t)1 << 53;
 }
 
+/* One of the words; where one of them is file:NAME, any path may stand in place of NAME. */
 static bool is_choice(const option_row *o, verb_id verb, const char *text) {
     const char *list = option_values(o, verb);
+    const bool file = strncmp(text, "file:", 5) == 0 && text[5] != '\0';
     int length;
     for (const char *word; (word = next_word(&list, &length)) != NULL;)
-        if ((size_t)length == strlen(text) && strncmp(word, text, (size_t)length) == 0) return true;
+        if (file ? strncmp(word, text, 5) == 0
+                 : (size_t)length == strlen(text) && strncmp(word, text, (size_t)length) == 0)
+            return true;
     return false;
 }
 

@@ -20,6 +20,7 @@ DPMF_FAMILY_BISR = "bisr"
 DPMF_FAMILY_BLT = "blt"
 DPMF_FAMILY_BLT_RATIONAL = "blt-rational"
 DPMF_FAMILY_BLT_TREE = "blt-tree"
+DPMF_FAMILY_RECURRENT = "recurrent"
 DPMF_FAMILY_TVBLT = "tvblt"
 DPMF_FAMILY_UNBOUNDED = "unbounded"
 DPMF_FAMILY_LOWRANK = "lowrank"
@@ -29,6 +30,7 @@ DPMF_FAMILY_TREE_FULL = "tree-full"
 DPMF_FAMILY_SMOOTH_BINARY = "smooth-binary"
 DPMF_FAMILY_FFT = "fft"
 DPMF_FAMILY_FFT_OPT = "fft-opt"
+DPMF_RECURRENT_MAX = 32
 DPMF_BLT_BUFFERS_MAX = 16
 DPMF_LOWRANK_MAX = 64
 DPMF_TRIANGULAR_STEPS_MAX = 16384
@@ -263,6 +265,11 @@ class dpmf_strategy_options(Structure):
         ("buffers", c_int64),
         ("levels", c_int64),
         ("branching", c_int64),
+        ("matrix_rows", c_int64),
+        ("matrix", POINTER(c_double)),
+        ("decoder_matrix", POINTER(c_double)),
+        ("u", POINTER(c_double)),
+        ("v", POINTER(c_double)),
     ]
 
 

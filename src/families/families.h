@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of the table of families whose folders need no header of their own: fft, workload, dense and the wrappers. */
+/* Entries of the table of families whose folders need no header: fft, workload, dense, recurrent and the wrappers. */
 #ifndef DPMF_FAMILIES_H
 #define DPMF_FAMILIES_H
 
@@ -17,6 +17,12 @@ DPMF_MUST_CHECK dpmf_status wrappers_read_normalized(const strategy_source *sour
 DPMF_MUST_CHECK dpmf_status wrappers_read_stamped(const strategy_source *source, dpmf_strategy **out);
 
 DPMF_MUST_CHECK dpmf_status dense_read(const strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dense_create_given(const dpmf_workload *workload, const dpmf_strategy_options *o,
+                                               dpmf_strategy **out);
+
+DPMF_MUST_CHECK dpmf_status recurrent_create_given(const dpmf_workload *workload, const dpmf_strategy_options *o,
+                                                   dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status recurrent_read(const strategy_source *source, dpmf_strategy **out);
 
 /* The optimum under any participation: one, several, min-separation and shuffled. */
 DPMF_MUST_CHECK dpmf_status dense_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);

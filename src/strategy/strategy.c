@@ -412,6 +412,14 @@ static dpmf_status check_options(const dpmf_family *f, int64_t steps, const dpmf
     return check_number(f, "levels", o->levels, f->levels, takes_levels);
 }
 
+/* Numbers of the caller's own are refused where they would be ignored. */
+static dpmf_status check_given(const strategy_family *family, const dpmf_strategy_options *o) {
+    if (o->matrix == NULL && (o->matrix_rows != 0 || o->decoder_matrix != NULL || o->u != NULL || o->v != NULL))
+        return base_fail(DPMF_ERROR_ARGUMENT, "strategy: matrix_rows, decoder_matrix, u or v without a matrix");
+    if (o->matrix == NULL || family->create_given != NULL) return DPMF_OK;
+    return base_fail(DPMF_ERROR_ARGUMENT, "family %s: a matrix is given, but it takes none", family->shown.name);
+}
+
 static dpmf_status create_checked(const strategy_family *family, const dpmf_workload *workload,
                                   const dpmf_strategy_options *o, dpmf_strategy **out) {
     int64_t stamps = o->stamps > 0 ? o->stamps : 1;
@@ -424,7 +432,7 @@ static dpmf_status create_checked(const strategy_family *family, const dpmf_work
     dpmf_strategy *plain = NULL, *repeated = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(workload_head(workload, workload->steps / stamps, &block));
-    TRY_DONE(family->create(block, o, &plain));
+    TRY_DONE((o->matrix != NULL ? family->create_given : family->create)(block, o, &plain));
     TRY_DONE(families_table.repeat(plain, stamps, &repeated));
     if (o->column_normalize)
         TRY_DONE(families_table.normalize(repeated, out));
@@ -444,7 +452,8 @@ dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *worklo
     if (family == NULL || workload == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "strategy: the family or the workload is NULL");
     const strategy_family *known = strategy_family_find(family, strlen(family));
-    if (known == NULL || known->create == NULL)
+    if (known != NULL) TRY(check_given(known, &o));
+    if (known == NULL || (known->create == NULL && o.matrix == NULL))
         return base_fail(DPMF_ERROR_ARGUMENT, "family '%s', accepted without parameters: %s",
                          base_show(family, strlen(family), shown), strategy_family_list(is_closed_form, ", ", list));
     TRY(check_options(&known->shown, workload->steps, &o));

@@ -203,6 +203,8 @@ typedef struct strategy_family {
     dpmf_family shown;
     /* From a workload, for the block of one stamp; the options have been checked. NULL: it has no closed form. */
     dpmf_status (*create)(const dpmf_workload *block, const dpmf_strategy_options *o, dpmf_strategy **out);
+    /* The same from numbers in the options (`matrix`). NULL: it takes none there. */
+    dpmf_status (*create_given)(const dpmf_workload *block, const dpmf_strategy_options *o, dpmf_strategy **out);
     /* The best of the family; `out` may be NULL. NULL: it is not optimized. */
     dpmf_status (*optimize)(const struct optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
     strategy_candidates candidates;

@@ -236,27 +236,28 @@ static void multiply_exactly(int64_t n, int64_t terms, const double *c, int64_t 
  * accepted, which is what transforms prove for momentum of 0.9999 over 10^6 steps. The bound on |F| does not grow with |c| and |e|: a tolerance that does
  * accepts, for coefficients like those of (1-x)^8, a pair whose noise is 0.
  */
-static dpmf_status check_pair(const toeplitz *s, dpmf_status code) {
+dpmf_status toeplitz_check_pair(int64_t steps, int64_t count, const double *c, int64_t inverse_count,
+                                const double *inverse, dpmf_status code) {
     static const double work_most = 1e9, u = 0x1p-53;
-    const int64_t terms = terms_of(s->count, s->c), others = terms_of(s->inverse_count, s->inverse);
+    const int64_t terms = terms_of(count, c), others = terms_of(inverse_count, inverse);
     /* A file may have any number of steps: what is computed here is as long as the series that it holds. */
-    const int64_t n = terms + others - 1 < s->base.steps ? terms + others - 1 : s->base.steps;
+    const int64_t n = terms + others - 1 < steps ? terms + others - 1 : steps;
     double *product = NULL, one = 0, inverse_one = 0;
     dpmf_status status = DPMF_OK;
     TRY(base_alloc_doubles(n, "a product of series", &product));
-    TRY_DONE(base_convolve(terms, s->c, others, s->inverse, n, product));
+    TRY_DONE(base_convolve(terms, c, others, inverse, n, product));
     product[0] -= 1;
     for (int64_t t = 0; t < terms; t++)
-        one += fabs(s->c[t]);
+        one += fabs(c[t]);
     for (int64_t t = 0; t < others; t++)
-        inverse_one += fabs(s->inverse[t]);
-    const double size = fmin(one * base_norm(others, s->inverse), inverse_one * base_norm(terms, s->c)),
+        inverse_one += fabs(inverse[t]);
+    const double size = fmin(one * base_norm(others, inverse), inverse_one * base_norm(terms, c)),
                  root = sqrt((double)n);
     double found = root * (base_norm(n, product) + 20 * u * (2 + log2((double)n)) * size);
     const int exact = (double)n * (double)(terms < others ? terms : others) <= work_most;
     const double most = exact ? 1e-8 : 1e-6; /* of sigma */
     if (!(found <= most) && exact) {
-        multiply_exactly(n, terms, s->c, others, s->inverse, product);
+        multiply_exactly(n, terms, c, others, inverse, product);
         product[0] -= 1;
         found = root * (base_norm(n, product) * (1 + 4 * u) + 4 * (double)n * (double)n * u * u * size);
     }
@@ -269,6 +270,10 @@ static dpmf_status check_pair(const toeplitz *s, dpmf_status code) {
 done:
     base_free(product);
     return status;
+}
+
+static dpmf_status check_pair(const toeplitz *s, dpmf_status code) {
+    return toeplitz_check_pair(s->base.steps, s->count, s->c, s->inverse_count, s->inverse, code);
 }
 
 static dpmf_status from_coefficients(const char *family, int64_t steps, int64_t count, const double *coefficients,

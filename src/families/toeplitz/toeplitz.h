@@ -163,6 +163,10 @@ DPMF_MUST_CHECK dpmf_status toeplitz_sweep(const dpmf_workload *workload, int64_
  */
 DPMF_MUST_CHECK dpmf_status toeplitz_taper(int64_t bands, int64_t least, double *c);
 
+/* Fails with `code` unless the series are proven to be each other's inverse to 1e-8 of the noise (1e-6 for long ones): object.c. */
+DPMF_MUST_CHECK dpmf_status toeplitz_check_pair(int64_t steps, int64_t count, const double *c, int64_t inverse_count,
+                                                const double *inverse, dpmf_status code);
+
 DPMF_MUST_CHECK dpmf_status toeplitz_create_identity(int64_t steps, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status toeplitz_create_root(const dpmf_workload *workload, const dpmf_strategy_options *o,
                                                  dpmf_strategy **out);
