@@ -5,16 +5,19 @@
 
 #include "output.h"
 #include "problem.h"
+#include "spectrum.h"
 
 typedef struct optimized {
     dpmf_optimization result;
     double seconds;
+    bool damped; /* the damped square root: nu is part of the answer */
 } optimized;
 
 typedef struct answer {
     dpmf_evaluation found;
     double *per_step;          /* NULL: not asked for */
     const optimized *found_by; /* NULL: nothing was optimized */
+    const spectrum *risk;      /* NULL: not asked for */
     dpmf_privacy privacy;      /* with --epsilon and --delta; sigma 0: not asked for */
 } answer;
 

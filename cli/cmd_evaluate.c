@@ -4,6 +4,7 @@
 #include "options/verbs.h"
 #include "output.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,9 @@
 int cmd_evaluate(const arguments *given) {
     problem p = {0};
     answer a = {0};
+    spectrum risk = {0};
     int code = check_guarantee_options(given);
+    if (code == 0 && option_given(given, OPTION_SPECTRUM)) code = spectrum_read(option_text(given, OPTION_SPECTRUM), &risk);
     if (code == 0 && option_is(given, OPTION_NORMALIZE, "within"))
         code = fail(EXIT_USAGE, "--normalize within is for optimize: evaluate accepts none and after");
     if (code == 0) code = given->operand != NULL ? problem_from_file(given, &p) : problem_from_options(given, &p);
@@ -21,8 +24,13 @@ int cmd_evaluate(const arguments *given) {
         if (a.per_step == NULL) code = fail_memory();
     }
     if (code == 0) code = evaluate_problem(given, &p, &a);
+    if (code == 0 && option_given(given, OPTION_SPECTRUM)) {
+        code = spectrum_evaluate(given, &p, &risk);
+        a.risk = &risk;
+    }
     if (code == 0) code = print_answer(given, &p, &a);
     free(a.per_step);
+    spectrum_free(&risk);
     problem_free(&p);
     return code;
 }
@@ -95,15 +103,29 @@ static int json_matrix(text_buffer *t, const dpmf_strategy *strategy, bool diago
     return 0;
 }
 
-/* 1 - decay is printed as well: near 1 the decay itself has lost its digits. */
+/* A decay that rounds to 1 is printed as the number before 1: those who read it refuse 1, which never forgets. */
+static void json_decays(text_buffer *t, const char *name, int count, const double *gap) {
+    json_open(t, name, '[');
+    for (int i = 0; i < count; i++)
+        json_double(t, NULL, fmin(1.0 - gap[i], 1.0 - 0.5 * DBL_EPSILON));
+    json_close(t, ']');
+}
+
+/* 1 - decay is printed as well: near 1 the decay itself has lost its digits. C^-1 follows, where it is a BLT too. */
 static int json_blt(text_buffer *t, const dpmf_strategy *strategy) {
     const dpmf_strategy_info info = dpmf_strategy_get(strategy);
     json_doubles(t, "scale", info.blt_buffers, info.blt_scale);
     json_doubles(t, "gap", info.blt_buffers, info.blt_gap);
-    json_open(t, "decay", '[');
-    for (int i = 0; i < info.blt_buffers; i++)
-        json_double(t, NULL, 1.0 - info.blt_gap[i]);
-    json_close(t, ']');
+    json_decays(t, "decay", info.blt_buffers, info.blt_gap);
+    if (info.blt_inverse_gap == NULL) {
+        json_null(t, "inverse_scale");
+        json_null(t, "inverse_gap");
+        json_null(t, "inverse_decay");
+        return 0;
+    }
+    json_doubles(t, "inverse_scale", info.blt_buffers, info.blt_inverse_scale);
+    json_doubles(t, "inverse_gap", info.blt_buffers, info.blt_inverse_gap);
+    json_decays(t, "inverse_decay", info.blt_buffers, info.blt_inverse_gap);
     return 0;
 }
 
@@ -141,6 +163,8 @@ static int json_optimized(text_buffer *t, const problem *p, const optimized *o) 
     json_close(t, '}');
     json_known(t, "stationarity", o->result.stationarity);
     json_text(t, "searched", o->result.searched);
+    if (o->result.dropped > 0) json_integer(t, "dropped_buffers", o->result.dropped);
+    if (o->damped) json_double(t, "nu", o->result.nu);
     bool tvblt = s != NULL && strcmp(dpmf_strategy_get(s).family, DPMF_FAMILY_TVBLT) == 0;
     if (s == NULL || !is_printed(s)) {
         json_null(t, "parameters");
@@ -165,6 +189,10 @@ static void table_optimized(text_buffer *t, const optimized *o) {
     if (o->result.stationarity > 0.0) table_double(t, "  gradient", o->result.stationarity, "of ln loss");
     if (o->result.searched != NULL) table_text(t, "  among", o->result.searched);
     if (o->result.nodes > 0) table_integer(t, "nodes", o->result.nodes);
+    if (o->damped) table_double(t, "nu", o->result.nu, "damping of the square root");
+    if (o->result.dropped == 0) return;
+    snprintf(text, sizeof text, "%d of the buffers asked for, superfluous: they gain less than 1e-7", o->result.dropped);
+    table_text(t, "dropped", text);
 }
 
 /* ---- the figures ---- */
@@ -211,6 +239,7 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
         json_double(t, "noise_rms", a->privacy.sigma * a->found.rms_loss);
         json_double(t, "noise_max", a->privacy.sigma * a->found.max_loss);
     }
+    if (a->risk != NULL) json_spectrum(t, a->risk);
     int code = a->found_by == NULL ? 0 : json_optimized(t, p, a->found_by);
     json_end(t);
     return code;
@@ -254,6 +283,7 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
         table_upper(t, "delta", a->privacy.delta, NULL);
         table_upper(t, "RMS noise", a->privacy.sigma * a->found.rms_loss, "sigma x RMS loss");
     }
+    if (a->risk != NULL) table_spectrum(t, a->risk);
     if (a->per_step == NULL) return;
     text_add(t, "\nstep      error (%s)\n", dpmf_certainty_name(a->found.sensitivity.kind));
     for (int64_t i = 0; i < steps; i++)

@@ -47,9 +47,12 @@ static int read_variant(const arguments *given, const dpmf_family *kind, dpmf_op
     how->constraint = corners        ? DPMF_CONSTRAINT_CORNERS
                       : non_negative ? DPMF_CONSTRAINT_NON_NEGATIVE
                                      : DPMF_CONSTRAINT_ZERO;
-    if (!taper && !how->sweep && !constraint)
-        return fail(EXIT_USAGE, "--variant %s: optimize accepts zero, non-negative, corners, sweep and taper:B0",
+    how->damped = strcmp(text, "damped") == 0;
+    if (!taper && !how->sweep && !constraint && !how->damped)
+        return fail(EXIT_USAGE, "--variant %s: optimize accepts zero, non-negative, corners, sweep, taper:B0 and damped",
                     show(text, shown));
+    if (how->damped && !kind->optimize_damped)
+        return fail(EXIT_USAGE, "--variant %s is for --family %s", text, FAMILY_LIST_BY(optimize_damped, " and ", list));
     if ((taper || how->sweep) && !kind->optimize_variants)
         return fail(EXIT_USAGE, "--variant %s is for --family %s", text,
                     FAMILY_LIST_BY(optimize_variants, " and ", list));
@@ -75,6 +78,10 @@ static int check_family_options(const arguments *given, dpmf_optimize_options *h
     if (code != 0) return code;
     if (!option_is(given, OPTION_NORMALIZE, "none") && !kind->optimize_normalize)
         return fail(EXIT_USAGE, "--family %s takes no --normalize", name);
+    if (!option_is(given, OPTION_SIGNS, "auto") && !kind->optimize_signs)
+        return fail(EXIT_USAGE, "--signs is for --family %s", FAMILY_LIST_BY(optimize_signs, " and ", list));
+    if (option_is(given, OPTION_SIGNS, "non-negative")) how->signs = DPMF_SIGNS_NON_NEGATIVE;
+    if (option_is(given, OPTION_SIGNS, "any")) how->signs = DPMF_SIGNS_ANY;
     return read_variant(given, kind, how);
 }
 
@@ -147,7 +154,7 @@ static void adopt_bound(const arguments *given, const problem *p, const target *
 }
 
 static int optimize_and_print(const arguments *given, const target *to, problem *p) {
-    optimized o = {0};
+    optimized o = {.damped = to->how->damped != 0};
     answer a = {.found_by = &o};
     int code = optimize(given, to, p, &o);
     if (code == 0 && option_given(given, OPTION_PER_STEP) && p->strategy != NULL) {

@@ -239,12 +239,15 @@ const char *family_help(void) {
  *     {"matrix": [[row 0], [row 1], ...]}         C itself, n columns and n or more rows
  *     {"matrix": [[...], ...], "u": [...], "v": [...]}   of constant-recurrent coefficients (cli/own.c)
  *     {"scale": [...], "decay": [...]}            of a BLT; or "gap", 1 - decay, which keeps its digits near 1
+ *     {"decay": [...], "inverse_decay": [...]}    of a BLT and its inverse; or "gap" and "inverse_gap"
  *
  * or a .npy array: one dimension for coefficients (of C or C^-1, as the family has it), two for a matrix.
  */
 
 static const char scale_and_decay[] = "scale and decay"; /* the key of a BLT; of its gaps: */
 static const char scale_and_gap[] = "scale and gap";
+static const char decay_and_inverse[] = "decay and inverse_decay"; /* of C and of its inverse */
+static const char gap_and_inverse[] = "gap and inverse_gap";
 static const char *const keys[] = {"coefficients", "inverse_coefficients", "diagonals", "matrix"};
 
 int bad_file(const char *path, const char *problem) {
@@ -375,6 +378,11 @@ static const cJSON *find_list(const cJSON *tree, const char *key, int *seen) {
     return list;
 }
 
+static bool is_blt(const numbers *n) {
+    return n->key == scale_and_decay || n->key == scale_and_gap || n->key == decay_and_inverse ||
+           n->key == gap_and_inverse;
+}
+
 static int blt_lists(const cJSON *scale, const cJSON *second, numbers *n) {
     char problem[160];
     if (!cJSON_IsArray(scale) || !cJSON_IsArray(second))
@@ -393,19 +401,45 @@ static int blt_lists(const cJSON *scale, const cJSON *second, numbers *n) {
     return code != 0 ? code : read_list(second, n, n->values + n->count, 1);
 }
 
-/* Where a decay and a gap are both given, as 'dpmf optimize' prints them, the gap counts and the decay must agree. */
+static const char blt_forms[] = "not a JSON object with the keys scale and decay, scale and gap, decay and "
+                                "inverse_decay, or gap and inverse_gap";
+
+/* The numbers of the inverse as 'dpmf optimize' prints them beside the scales: kept, to be compared. NULL stands for none. */
+static int keep_inverse(const cJSON *list, int which, numbers *n) {
+    if (list == NULL || cJSON_IsNull(list)) return 0;
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != n->count)
+        return bad_file(n->path, "the numbers of the inverse are not lists of the same length as the others");
+    n->inverses |= 1 << which;
+    return read_list(list, n, n->inverse[which], 1);
+}
+
+/*
+ * Where a decay and a gap are both given, as 'dpmf optimize' prints them, the gap counts and the decay must agree; so must the
+ * numbers of the inverse where there are scales. Without scales the inverse determines them.
+ */
 static int read_blt(const cJSON *tree, numbers *n) {
     int seen = 0;
     const cJSON *scale = find_list(tree, "scale", &seen), *decay = find_list(tree, "decay", &seen);
     const cJSON *gap = find_list(tree, "gap", &seen), *buffers = find_list(tree, "buffers", &seen);
-    if (scale == NULL || (decay == NULL && gap == NULL) || cJSON_GetArraySize(tree) != seen)
-        return bad_file(n->path, "not a JSON object with the keys scale and decay, or scale and gap");
-    n->key = gap != NULL ? scale_and_gap : scale_and_decay;
-    int code = blt_lists(scale, gap != NULL ? gap : decay, n);
+    const cJSON *inverse_scale = find_list(tree, "inverse_scale", &seen);
+    const cJSON *inverse_gap = find_list(tree, "inverse_gap", &seen);
+    const cJSON *inverse_decay = find_list(tree, "inverse_decay", &seen);
+    const bool known = cJSON_GetArraySize(tree) == seen;
+    const bool by_gaps = scale == NULL && gap != NULL && inverse_gap != NULL && seen == 2 + (buffers != NULL);
+    const bool by_decays = scale == NULL && decay != NULL && inverse_decay != NULL && seen == 2 + (buffers != NULL);
+    if (!known || !(by_gaps || by_decays || (scale != NULL && (decay != NULL || gap != NULL))))
+        return bad_file(n->path, blt_forms);
+    n->key = by_gaps ? gap_and_inverse : by_decays ? decay_and_inverse : gap != NULL ? scale_and_gap : scale_and_decay;
+    int code = by_gaps     ? blt_lists(gap, inverse_gap, n)
+               : by_decays ? blt_lists(decay, inverse_decay, n)
+                           : blt_lists(scale, gap != NULL ? gap : decay, n);
+    if (code == 0 && scale != NULL) code = keep_inverse(inverse_scale, 0, n);
+    if (code == 0 && scale != NULL) code = keep_inverse(inverse_gap, 1, n);
+    if (code == 0 && scale != NULL) code = keep_inverse(inverse_decay, 2, n);
     if (code != 0) return code;
     if (buffers != NULL && (!cJSON_IsNumber(buffers) || buffers->valuedouble != (double)n->count))
         return bad_file(n->path, "buffers: differs from the length of its lists");
-    if (gap == NULL || decay == NULL) return 0;
+    if (scale == NULL || gap == NULL || decay == NULL) return 0;
     if (!cJSON_IsArray(decay) || cJSON_GetArraySize(decay) != n->count)
         return bad_file(n->path, "decay and gap: not two lists of the same length");
     int64_t i = n->count;
@@ -425,7 +459,7 @@ static int read_members(const cJSON *tree, const dpmf_family *kind, int64_t step
     if (blt && value != NULL && value->next != NULL) return read_blt(tree, n);
     if (value == NULL || value->next != NULL)
         return bad_file(
-            n->path, blt ? "not a JSON object with the keys scale and decay, or scale and gap"
+            n->path, blt ? blt_forms
                          : "not a JSON object with one key: coefficients, inverse_coefficients, diagonals or matrix");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i], value->string) == 0) n->key = keys[i];
@@ -500,6 +534,19 @@ static int pad(numbers *n, int64_t steps) {
     return 0;
 }
 
+/* Are the numbers of the inverse those of the BLT? */
+static int check_inverse(const numbers *n, const dpmf_strategy *strategy) {
+    const dpmf_strategy_info info = dpmf_strategy_get(strategy);
+    for (int which = 0; which < 3; which++)
+        for (int i = 0; (n->inverses >> which & 1) && i < info.blt_buffers; i++) {
+            const double *held = which == 0 ? info.blt_inverse_scale : info.blt_inverse_gap;
+            const double expected = held == NULL ? NAN : which == 2 ? 1 - held[i] : held[i];
+            if (!(fabs(n->inverse[which][i] - expected) <= 1e-9 * fmax(fabs(expected), which == 2)))
+                return bad_file(n->path, "inverse_scale, inverse_gap or inverse_decay: not those of the inverse");
+        }
+    return 0;
+}
+
 static int make_from_numbers(const numbers *n, const dpmf_family *kind, int64_t steps, dpmf_strategy **out) {
     char about[SHOWN + 16] = "--parameters ";
     dpmf_status status;
@@ -507,6 +554,10 @@ static int make_from_numbers(const numbers *n, const dpmf_family *kind, int64_t 
         status = dpmf_strategy_create_blt(steps, (int)n->count, n->values, n->values + n->count, NULL, out);
     else if (n->key == scale_and_gap)
         status = dpmf_strategy_create_blt(steps, (int)n->count, n->values, NULL, n->values + n->count, out);
+    else if (n->key == decay_and_inverse)
+        status = dpmf_strategy_create_blt(steps, (int)n->count, NULL, n->values, NULL, out);
+    else if (n->key == gap_and_inverse)
+        status = dpmf_strategy_create_blt(steps, (int)n->count, NULL, NULL, n->values, out);
     else if (strcmp(kind->name, DPMF_FAMILY_BANDED_TOEPLITZ) == 0)
         status = dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ_BANDED, n->count, n->values, out);
     else if (strcmp(n->key, "coefficients") == 0)
@@ -515,7 +566,13 @@ static int make_from_numbers(const numbers *n, const dpmf_family *kind, int64_t 
         status = dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ_INVERSE, n->count, n->values, out);
     else
         status = dpmf_strategy_create_banded(steps, n->width, n->values, out);
-    if (status == DPMF_OK) return 0;
+    if (status == DPMF_OK) {
+        const int code = is_blt(n) ? check_inverse(n, *out) : 0;
+        if (code == 0) return 0;
+        dpmf_strategy_free(*out);
+        *out = NULL;
+        return code;
+    }
     show(n->path, about + strlen(about));
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* a zero diagonal, say: the file's fault */
     return fail_status(status, about);
@@ -532,8 +589,7 @@ int read_numbers(const char *path, const dpmf_family *kind, int64_t steps, numbe
     else
         code = read_json(bytes, size, kind, steps, n);
     free(bytes);
-    const bool own = n->key == scale_and_decay || n->key == scale_and_gap ||
-                     (n->key != NULL && strcmp(n->key, RECURRENCE) == 0); /* lengths that the steps do not determine */
+    const bool own = is_blt(n) || (n->key != NULL && strcmp(n->key, RECURRENCE) == 0); /* lengths that the steps do not determine */
     return code == 0 && !own ? check_numbers(n, steps) : code;
 }
 

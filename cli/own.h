@@ -14,6 +14,8 @@ typedef struct numbers {
     int64_t count;   /* coefficients, diagonals or rows */
     int64_t width;   /* of one row of `values`: 1, the diagonals, or the columns */
     double *values;  /* from malloc */
+    int inverses;    /* of a BLT: bits of the lists below that the file has, beside the scales */
+    double inverse[3][DPMF_BLT_BUFFERS_MAX]; /* scales, gaps and decays of C^-1 */
 } numbers;
 
 /* Each: 0, or the exit code after a message (cli/family.c). The caller frees n->values in any case. */

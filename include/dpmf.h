@@ -327,6 +327,8 @@ typedef struct dpmf_family {
     int buffers;               /* the most that dpmf_strategy_options.buffers may be; 0: takes none */
     int levels;                /* the most that dpmf_strategy_options.levels may be; 0: takes none */
     int branching;             /* 1: takes dpmf_strategy_options.branching */
+    int optimize_signs;        /* 1: takes dpmf_optimize_options.signs */
+    int optimize_damped;       /* 1: takes dpmf_optimize_options.damped */
 } dpmf_family;
 
 DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* from 0; NULL past the last one */
@@ -393,6 +395,11 @@ typedef struct dpmf_strategy_info {
     const double *blt_scale,
         *blt_gap; /* `blt_buffers` numbers each, valid while the strategy exists; NULL: it is none */
     int64_t branching; /* children of a node of a tree; 0: it is none */
+    /*
+     * C^-1 as a BLT, with decays 1 - gap (Pillutla et al. 2025, Lemma 2.16); NULL unless all scales of C are positive and its
+     * gaps differ. A gap here may be above 1.
+     */
+    const double *blt_inverse_scale, *blt_inverse_gap;
 } dpmf_strategy_info;
 
 DPMF_API dpmf_strategy_info dpmf_strategy_get(const dpmf_strategy *strategy);
@@ -412,6 +419,9 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_toeplitz(int64_t steps
  * decay_i^(t-1) for t >= 1; its noise stream keeps `buffers` rows, 1 to DPMF_BLT_BUFFERS_MAX. Scales are finite, 0 <=
  * decay < 1. A decay that matters over n steps is about 1/n away from 1; then give gap = 1 - decay instead, which keeps all
  * its digits, 0 < gap <= 1. One of `decay` and `gap` is NULL.
+ *
+ * scale NULL: `decay` or `gap` has 2 x buffers numbers, all different, those of C and then those of C^-1 (-1 <= decay < 1).
+ * They determine the scales (Pillutla et al. 2025, Lemma 4.13), which are positive if they interlace (Lemma 4.14).
  */
 #define DPMF_BLT_BUFFERS_MAX 16
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_blt(int64_t steps, int buffers, const double *scale,
@@ -654,6 +664,12 @@ typedef enum dpmf_normalize {
     DPMF_NORMALIZE_WITHIN /* the best normalized C; up to 8192 steps */
 } dpmf_normalize;
 
+/*
+ * Signs of a BLT's scales. non-negative: c >= 0 and falling, whose sensitivity is exact for any number of steps. any: single,
+ * cyclic and full participation, up to 1024 steps. auto: any where that is worthwhile, else non-negative.
+ */
+typedef enum dpmf_signs { DPMF_SIGNS_AUTO = 0, DPMF_SIGNS_NON_NEGATIVE, DPMF_SIGNS_ANY } dpmf_signs;
+
 typedef struct dpmf_optimize_options {
     dpmf_loss loss;
     int64_t bands;       /* banded, banded-toeplitz, bisr, lowrank: 1 to steps */
@@ -667,6 +683,9 @@ typedef struct dpmf_optimize_options {
     double tolerance; /* on optimum_upper/optimum_lower - 1 where there are bounds; 1e-10 to 1 */
     const double *weights; /* NULL or `steps` numbers > 0; RMS loss only */
     dpmf_run run;
+    dpmf_signs signs; /* blt */
+    int damped;       /* toeplitz: 1: the square root of the workload times (1-nu)^t, with the best nu (Pillutla et al. 2025,
+                       * Eq. 3.27), which any number of steps allows */
 } dpmf_optimize_options;
 
 DPMF_API dpmf_optimize_options dpmf_optimize_options_defaults(void); /* RMS, tolerance 1e-6 */
@@ -679,6 +698,8 @@ typedef struct dpmf_optimization {
     const char *scope;                   /* the mechanisms that the lower bound holds for; NULL: no bound */
     double stationarity;                 /* |gradient of ln loss| in the family's parameters; 0: there are bounds */
     const char *searched;                /* without bounds: the part of the family that was searched; or NULL */
+    int dropped; /* blt: buffers asked for that lowered the loss by less than 1e-7 of it, and were left out */
+    double nu;   /* of the best damped square root; 0 elsewhere */
 } dpmf_optimization;
 
 /*

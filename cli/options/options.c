@@ -129,6 +129,15 @@ const option_row options[OPTION_TOTAL] = {
          .help =
              "tvblt under cyclic participation: the steps of one unit share L seeds, and each number of noise takes 1 "
              "+ L normal numbers. Without it the seeds of earlier epochs are made again, (k+1)/2 on average"},
+    [OPTION_SIGNS] = {.name = "signs",
+                      .kind = KIND_CHOICE,
+                      .argument = "WHICH",
+                      .values = "auto|non-negative|any",
+                      .preset = "auto",
+                      .verbs = OPTIMIZE,
+                      .help = "signs of the scales of a blt. non-negative: coefficients that fall, whose sensitivity is "
+                              "exact for any number of steps. any: single, cyclic and full participation, up to 1024 "
+                              "steps. auto: any where that can help"},
     [OPTION_NU] = {.name = "nu",
                    .kind = KIND_NUMBER,
                    .argument = "X",
@@ -175,7 +184,7 @@ const option_row options[OPTION_TOTAL] = {
         {.name = "variant",
          .kind = KIND_TEXT,
          .argument = "NAME",
-         .values = "zero|non-negative|corners|sweep|taper:B0|triangular",
+         .values = "zero|non-negative|corners|sweep|taper:B0|damped|triangular",
          .verbs = EVALUATE | OPTIMIZE,
          .help = "another form of the same mechanism, as a paper describes it. evaluate: triangular is the "
                  "lower-triangular "
@@ -185,7 +194,8 @@ const option_row options[OPTION_TOTAL] = {
                  "corners, "
                  "every choice of signs bounded, up to 64 steps and 8 participations), or for banded-toeplitz sweep "
                  "(without gradients, the best of the coefficients 1/i + c) or taper:B0 (for a separation that is only "
-                 "known to lie between B0 and the bands, coefficients fade out from B0 on)"},
+                 "known to lie between B0 and the bands, coefficients fade out from B0 on), or for toeplitz damped (the "
+                 "square root of the workload times (1-nu)^t with the best nu, for any number of steps)"},
     [OPTION_PARAMETERS] = {.name = "parameters",
                            .kind = KIND_FILE,
                            .argument = "FILE",
@@ -196,8 +206,10 @@ const option_row options[OPTION_TOTAL] = {
                                "{\"diagonals\": [[main], [first below], ...]} for banded, {\"matrix\": [[...], ...]} "
                                "for dense, with one column per step: another form than lower triangular, and more rows than "
                                "steps, are brought to the lower-triangular form. {\"matrix\": [[...], ...], \"u\": "
-                               "[...], \"v\": [...]} for recurrent. Or .npy: one dimension for coefficients, two for a "
-                               "matrix"},
+                               "[...], \"v\": [...]} for recurrent. For blt {\"scale\": [...], \"decay\": [...]} or the "
+                               "decays of C and of its inverse, {\"decay\": [...], \"inverse_decay\": [...]} (gap and "
+                               "inverse_gap: 1 - decay, which keeps its digits). Or .npy: one dimension for coefficients, two "
+                               "for a matrix"},
     [OPTION_LOSS] =
         {.name = "loss",
          .kind = KIND_CHOICE,
@@ -223,6 +235,14 @@ const option_row options[OPTION_TOTAL] = {
                         .argument = "FILE.npy",
                         .verbs = EVALUATE | OPTIMIZE,
                         .help = "one weight >= 0 per step. Squared errors are multiplied by them"},
+    [OPTION_SPECTRUM] = {.name = "spectrum",
+                         .kind = KIND_FILE,
+                         .argument = "FILE",
+                         .verbs = EVALUATE,
+                         .help = "JSON, {\"eigenvalues\": [...], \"rate\": R}: the curvature of a quadratic loss, such as "
+                                 "linear regression, and the learning rate. The answer also has what the noise adds to "
+                                 "the loss, R^2/2 times the sum of eigenvalue x squared error for the workload "
+                                 "decay:R*eigenvalue, beside that of independent noise, and the effective dimension"},
     [OPTION_EPSILON] = {.name = "epsilon",
                         .kind = KIND_NUMBER,
                         .argument = "E",

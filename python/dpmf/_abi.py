@@ -126,6 +126,12 @@ class dpmf_normalize(enum.IntEnum):
     DPMF_NORMALIZE_WITHIN = 2
 
 
+class dpmf_signs(enum.IntEnum):
+    DPMF_SIGNS_AUTO = 0
+    DPMF_SIGNS_NON_NEGATIVE = 1
+    DPMF_SIGNS_ANY = 2
+
+
 class dpmf_sampling_kind(enum.IntEnum):
     DPMF_SAMPLING_NONE = 0
     DPMF_SAMPLING_POISSON = 1
@@ -298,6 +304,8 @@ class dpmf_family(Structure):
         ("buffers", c_int),
         ("levels", c_int),
         ("branching", c_int),
+        ("optimize_signs", c_int),
+        ("optimize_damped", c_int),
     ]
 
 
@@ -316,6 +324,8 @@ class dpmf_strategy_info(Structure):
         ("blt_scale", POINTER(c_double)),
         ("blt_gap", POINTER(c_double)),
         ("branching", c_int64),
+        ("blt_inverse_scale", POINTER(c_double)),
+        ("blt_inverse_gap", POINTER(c_double)),
     ]
 
 
@@ -371,6 +381,8 @@ class dpmf_optimize_options(Structure):
         ("tolerance", c_double),
         ("weights", POINTER(c_double)),
         ("run", dpmf_run),
+        ("signs", c_int),
+        ("damped", c_int),
     ]
 
 
@@ -384,6 +396,8 @@ class dpmf_optimization(Structure):
         ("scope", c_char_p),
         ("stationarity", c_double),
         ("searched", c_char_p),
+        ("dropped", c_int),
+        ("nu", c_double),
     ]
 
 

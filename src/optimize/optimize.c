@@ -94,6 +94,12 @@ static dpmf_status check_choices(const dpmf_family *f, const dpmf_optimize_optio
     if ((o->sweep || o->taper != 0) && !f->optimize_variants)
         return base_fail(DPMF_ERROR_ARGUMENT, "family %s: sweep and taper are for %s", f->name,
                          strategy_family_list(takes_variants, " and ", list));
+    if ((unsigned)o->signs > DPMF_SIGNS_ANY || (o->signs != 0 && !f->optimize_signs))
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: signs %d, accepted 0%s", f->name, (int)o->signs,
+                         f->optimize_signs ? " (auto), 1 (non-negative) or 2 (any)" : "");
+    if ((unsigned)o->damped > 1 || (o->damped && !f->optimize_damped))
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: damped %d, accepted 0%s", f->name, o->damped,
+                         f->optimize_damped ? " or 1" : "");
     if (!(o->tolerance >= 1e-10 && o->tolerance <= 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "tolerance %g, accepted 1e-10 to 1", o->tolerance);
     if (o->weights != NULL && o->loss == DPMF_LOSS_MAX)

@@ -139,6 +139,14 @@ blt_parameters blt_invert(const blt_parameters *c) {
     return out;
 }
 
+void blt_scales(int count, const double *gap, const double *inverse_gap, double *scale) {
+    for (int i = 0; i < count; i++) {
+        scale[i] = inverse_gap[i] - gap[i];
+        for (int j = 0; j < count; j++)
+            if (j != i) scale[i] *= (inverse_gap[j] - gap[i]) / (gap[j] - gap[i]);
+    }
+}
+
 enum { ANCHOR = 256 }; /* powers by repeated products for this number of steps, then from the logarithm again */
 
 void blt_coefficients(const blt_parameters *c, int64_t count, double *out) {

@@ -38,6 +38,9 @@ int blt_is_positive(const blt_parameters *c);
  */
 blt_parameters blt_invert(const blt_parameters *c);
 
+/* The scales that belong to the gaps of a BLT and of its inverse, all different (Pillutla et al. 2025, Lemma 4.13). */
+void blt_scales(int count, const double *gap, const double *inverse_gap, double *scale);
+
 /* c_0, ..., c_{count-1}, each to full precision. */
 void blt_coefficients(const blt_parameters *c, int64_t count, double *out);
 
@@ -81,7 +84,8 @@ DPMF_MUST_CHECK dpmf_status blt_create(int64_t steps, const blt_parameters *para
 typedef struct blt_strategy {
     dpmf_strategy base;
     blt_parameters c;
-    double *column; /* c_0, c_1, ...; NULL: too many */
+    blt_parameters inverse; /* C^-1; count 0: it is not known to be a BLT */
+    double *column;         /* c_0, c_1, ...; NULL: too many */
 } blt_strategy;
 
 /* The parameters of a strategy that is a BLT. */
@@ -123,6 +127,7 @@ typedef struct blt_problem {
     const double *response;           /* first column of a Toeplitz workload; NULL: prefix sums */
     const double *emphasis;           /* of the squares of the first column of B; NULL: n - t, or 1 for the max loss */
     const blt_normalized *normalized; /* NULL: C as it is; else prefix sums, single participation, RMS loss */
+    double barrier;                   /* mu of the logarithmic barrier (families/blt/loss.c); 0: none */
 } blt_problem;
 
 /* Has it a closed form, whose cost does not depend on n? */
@@ -176,13 +181,17 @@ void blt_cascade_unknowns(int count, int64_t n, const double *scale, const doubl
 
 /* ---- the search among them: families/blt/mixed.c ---- */
 
-/* Single, cyclic or full participation, and small enough? */
+/* Single, cyclic or full participation, and small enough? And is it worthwhile where no signs are asked for? */
+int blt_mixed_can(const optimize_task *task);
 int blt_mixed_fits(const optimize_task *task);
+
+/* Of ln loss: a buffer that gains less is superfluous, and is dropped. The barrier hides about a tenth of this. */
+#define BLT_SUPERFLUOUS 1e-7
 
 /*
  * The best of `count` buffers. positive[d - 1] is a start of d buffers, its gaps rising, for d <= count; the last one is
  * the best with positive scales, whose ln loss is `before`: *blt and *out, which hold it, are unchanged, but for the
- * iterations, if none is better.
+ * iterations, if none is better. Where one buffer less does as well, *blt has one less: then ask again with that count.
  */
 DPMF_MUST_CHECK dpmf_status blt_mixed(const optimize_task *task, int count, const blt_parameters *positive,
                                       double before, blt_parameters *blt, base_minimum *out);

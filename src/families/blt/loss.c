@@ -4,11 +4,16 @@
  * h_1, ..., g_{d-1}, h_{d-1}), which interlace (Pillutla et al. 2025, Lemma 4.14). Up to g_{d-1} < 1 their logarithms q
  * are written by spacings, down from 0; the last follows from the sum of the scales, sum alpha = sum (h_i - g_i):
  *
- *     q_a = q_{a+1} - s_a,   s = least + 1/(e^-x + 1/most)    (nearly e^x),   a < 2d-1,   q_{2d-1} standing for ln 1
+ *     q_a = q_{a+1} - s_a,   s = least + ln(1 + e^x),   a < 2d-1,   q_{2d-1} standing for ln 1
  *     h_{d-1} = g_{d-1} + (1 - sum_{i<d-1} (h_i - g_i)) / (1 + e^-x).
  *
  * Every x in R^2d is then a BLT with 0 <= decay < 1 and positive scales whose sum is at most 1: c >= 0 and falling, which makes
- * the sensitivity exact. No barrier is needed, and h_{d-1} may pass 1, where some optima lie. Differences of gaps are sums of
+ * the sensitivity exact, and h_{d-1} may pass 1, where some optima lie. But under several participations the infimum is often
+ * at a decay of 1 or 0 or a scale of 0, which x only approaches as it runs away. The logarithmic barrier of Section 4.3.2,
+ *
+ *     -mu sum_i (ln lambda_i + ln g_i + ln alpha_i),
+ *
+ * keeps a minimum inside: at a decay of 1 the gap is then about mu/n, for about mu of ln loss. Differences of gaps are sums of
  * spacings, never subtractions: p_b - p_a = p_b (1 - e^-(q_b - q_a)). The scales follow from them (Lemma 4.13),
  *
  *     alpha_i = prod_j |h_j - g_i| / prod_{j != i} |g_j - g_i|,
@@ -47,8 +52,8 @@ static double log_distance(const chain *c, int a, int b) {
     return a < b ? c->q[b] + log(-expm1(-c->apart[a][b])) : c->q[a] + log(-expm1(-c->apart[b][a]));
 }
 
-/* Some optima have a gap of 0 or two equal ones. The bounds keep them in the range of a double, for 1e-12 of the loss. */
-static const double LEAST = 1e-13, MOST = 40;
+/* Some optima have two equal gaps. The bound keeps their difference in the range of a double, for 1e-12 of the loss. */
+static const double LEAST = 1e-13;
 
 /* The last difference h - g, and what it depends on. */
 static void set_last(double x, chain *c) {
@@ -68,9 +73,8 @@ static void set_chain(int count, const double *x, chain *c) {
     c->count = count;
     c->points = 2 * count;
     for (int a = c->points - 2; a >= 0; a--) {
-        double bounded = 1 / (exp(-x[a]) + 1 / MOST);
-        c->spacing[a] = LEAST + bounded;
-        c->rise[a] = bounded * (1 - bounded / MOST);
+        c->spacing[a] = LEAST + (x[a] > 0 ? x[a] + log1p(exp(-x[a])) : log1p(exp(x[a])));
+        c->rise[a] = 1 / (1 + exp(-x[a]));
         c->q[a] = q -= c->spacing[a];
         c->p[a] = exp(q);
     }
@@ -459,7 +463,7 @@ dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient
     chain c;
     part s, e = {0};
     slopes to = {0};
-    double by_gap[POINTS];
+    double by_gap[POINTS], barrier = 0;
     set_chain(p->count, x, &c);
     if (p->normalized == NULL) sensitivity(p, &c, &s);
     if (p->normalized != NULL) {
@@ -472,7 +476,9 @@ dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient
             to.at[a] += by_gap[a] * c.p[a] / (2 * e.value);
     }
     for (int i = 0; i < p->count; i++) {
-        const double weight = s.by_log[i] / (2 * s.value);
+        const double weight = s.by_log[i] / (2 * s.value) - p->barrier, gap = c.p[2 * i];
+        barrier -= log(c.alpha[i]) + c.q[2 * i] + log1p(-gap);
+        to.at[2 * i] += p->barrier * (gap / (1 - gap) - 1);
         for (int j = 0; j < c.count; j++) {
             add_distance(&c, weight, 2 * i, 2 * j + 1, &to);
             if (j != i) add_distance(&c, -weight, 2 * i, 2 * j, &to);
@@ -481,7 +487,7 @@ dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient
         to.at[2 * i] += s.by_gap[i] * c.p[2 * i] / (2 * s.value) + e.by_log[0] / (2 * e.value);
         to.at[2 * i + 1] += e.by_gap[1 + i] * c.p[2 * i + 1] / (2 * e.value) - e.by_log[0] / (2 * e.value);
     }
-    *f = (log(s.value) + log(e.value) - (p->max_loss ? 0 : log((double)p->n))) / 2;
+    *f = (log(s.value) + log(e.value) - (p->max_loss ? 0 : log((double)p->n))) / 2 + p->barrier * barrier;
     finish_gradient(&c, &to, gradient);
     for (int a = 0; a < c.points; a++)
         if (!isfinite(gradient[a])) *f = INFINITY;
@@ -498,8 +504,8 @@ blt_parameters blt_at(int count, const double *x) {
 }
 
 static double spacing_unknown(double spacing) {
-    double bounded = fmin(fmax(spacing - LEAST, LEAST), 0.999 * MOST);
-    return -log(1 / bounded - 1 / MOST);
+    double above = fmax(spacing - LEAST, LEAST);
+    return above + log(-expm1(-above));
 }
 
 static double share_unknown(double share) {

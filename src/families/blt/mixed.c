@@ -47,11 +47,15 @@ typedef struct mixed_problem {
     double *of_impulse, *of_w; /* states */
 } mixed_problem;
 
-int blt_mixed_fits(const optimize_task *task) {
+int blt_mixed_can(const optimize_task *task) {
     if (task->options->normalize == DPMF_NORMALIZE_WITHIN) return 0;
-    if (workload_is_single(task->participation)) /* prefix sums: positive scales, as published tables have them */
-        return !workload_is_prefix(task->workload) && task->workload->steps <= TOEPLITZ_MIXED_STEPS_MAX;
+    if (workload_is_single(task->participation)) return task->workload->steps <= TOEPLITZ_MIXED_STEPS_MAX;
     return toeplitz_mixed_fits(task->participation, task->workload->steps);
+}
+
+int blt_mixed_fits(const optimize_task *task) {
+    /* prefix sums, one participation: positive scales, as published tables have them */
+    return blt_mixed_can(task) && !(workload_is_single(task->participation) && workload_is_prefix(task->workload));
 }
 
 static dpmf_status square_of(mixed_problem *p, double *value) {
@@ -305,8 +309,10 @@ dpmf_status blt_mixed(const optimize_task *task, int count, const blt_parameters
     TRY_DONE(close ? fall_back(s) : DPMF_OK);
     s->iterations += out->iterations;
     const found *best = &s->ends.at[0];
+    if (close && s->fewer.count > 0 && s->ends.count > 0 && s->fewer.at[0].end.f <= best->end.f + BLT_SUPERFLUOUS)
+        best = &s->fewer.at[0];
     if (s->ends.count > 0 && best->end.f < before - GAIN_LEAST) {
-        *blt = blt_cascade_at(count, s->p.n, best->x);
+        *blt = blt_cascade_at(best->count, s->p.n, best->x);
         *out = best->end;
     }
     out->iterations = s->iterations;

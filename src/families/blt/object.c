@@ -296,6 +296,8 @@ static void describe(const dpmf_strategy *s, dpmf_strategy_info *info) {
     info->blt_buffers = c->count;
     info->blt_scale = c->scale;
     info->blt_gap = c->gap;
+    info->blt_inverse_scale = cast(s)->inverse.count > 0 ? cast(s)->inverse.scale : NULL;
+    info->blt_inverse_gap = cast(s)->inverse.count > 0 ? cast(s)->inverse.gap : NULL;
 }
 
 static const strategy_ops BLT = {.class_name = "blt",
@@ -322,6 +324,7 @@ dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_str
     dpmf_status status = DPMF_OK;
     TRY(strategy_new(&BLT, sizeof *s, DPMF_FAMILY_BLT, steps, (dpmf_strategy **)&s));
     s->c = *parameters;
+    if (blt_is_positive(&s->c) && isfinite(s->c.total)) s->inverse = blt_invert(&s->c);
     if (steps <= STRATEGY_HELD_MAX) { /* for the sensitivity under several participations */
         TRY_DONE(base_alloc_doubles(steps, "the coefficients", &s->column));
         blt_coefficients(&s->c, steps, s->column);
@@ -336,20 +339,34 @@ done:
     return status;
 }
 
-static dpmf_status check_parameters(int64_t buffers, const double *scale, const double *gap, const char *name) {
-    if (buffers < 1 || buffers > BLT_MAX)
-        return base_fail(DPMF_ERROR_ARGUMENT, "blt: %lld buffers, accepted 1 to %d", (long long)buffers, BLT_MAX);
-    if (scale == NULL || gap == NULL)
-        return base_fail(DPMF_ERROR_ARGUMENT, "blt: the scales or the %ss are NULL", name);
-    return base_check_finite(buffers, scale, "blt: scale");
-}
-
 /* A gap below this says that the decay is 1, a sum that never forgets. */
 static const double GAP_MIN = 1e-300;
 
+static dpmf_status check_parameters(int64_t buffers, const double *scale, const double *gap, const char *name) {
+    if (buffers < 1 || buffers > BLT_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "blt: %lld buffers, accepted 1 to %d", (long long)buffers, BLT_MAX);
+    if (gap == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "blt: the %ss are NULL", name);
+    return scale == NULL ? DPMF_OK : base_check_finite(buffers, scale, "blt: scale");
+}
+
+/* The scales from the gaps of C and, behind them, of C^-1. */
+static dpmf_status scales_of(int buffers, const double *gap, double *scale) {
+    for (int i = 0; i < 2 * buffers; i++) {
+        if (i >= buffers && !(gap[i] >= GAP_MIN && gap[i] <= 2))
+            return base_fail(DPMF_ERROR_ARGUMENT, "blt: gap %d of C^-1 = %.17g, accepted 1e-300 to 2 (decays from -1 to 1)",
+                             i - buffers, gap[i]);
+        for (int j = 0; j < i; j++)
+            if (gap[i] == gap[j])
+                return base_fail(DPMF_ERROR_ARGUMENT, "blt: gap %.17g is given twice, accepted: all of C and C^-1 different",
+                                 gap[i]);
+    }
+    blt_scales(buffers, gap, gap + buffers, scale);
+    return base_check_finite(buffers, scale, "blt: scale");
+}
+
 dpmf_status dpmf_strategy_create_blt(int64_t steps, int buffers, const double *scale, const double *decay,
                                      const double *gap, dpmf_strategy **out) {
-    double own[BLT_MAX];
+    double own[2 * BLT_MAX], scales[BLT_MAX];
     if (decay != NULL && gap != NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "blt: decay and gap are given, accepted one of them");
     TRY(check_parameters(buffers, scale, decay != NULL ? decay : gap, decay != NULL ? "decay" : "gap"));
@@ -360,7 +377,10 @@ dpmf_status dpmf_strategy_create_blt(int64_t steps, int buffers, const double *s
             return base_fail(DPMF_ERROR_ARGUMENT, "blt: gap %d = %.17g, accepted 1e-300 to 1", i, gap[i]);
         own[i] = decay != NULL ? 1 - decay[i] : gap[i];
     }
-    blt_parameters c = blt_make(buffers, scale, own);
+    for (int i = buffers; scale == NULL && i < 2 * buffers; i++)
+        own[i] = decay != NULL ? 1 - decay[i] : gap[i];
+    if (scale == NULL) TRY(scales_of(buffers, own, scales));
+    blt_parameters c = blt_make(buffers, scale == NULL ? scales : scale, own);
     return blt_create(steps, &c, out);
 }
 

@@ -12,6 +12,9 @@
  *
  * All of these have positive scales. For small problems the search goes on among scales of any sign
  * (families/blt/mixed.c), with as many buffers as were asked for or chosen here, and the ends here are only starts.
+ *
+ * A number of buffers that was asked for may be too large: then the last ones gain nothing, their decays meet or their
+ * scales vanish, and such parameters say nothing to a reader. So buffers that gain less than BLT_SUPERFLUOUS are dropped.
  */
 #include "families/blt/blt.h"
 
@@ -19,6 +22,7 @@
 #include "base/minimize.h"
 #include "base/sum.h"
 #include "design/design.h"
+#include "families/toeplitz/toeplitz.h"
 #include "optimize/optimize.h"
 #include "workload/workload.h"
 
@@ -40,10 +44,15 @@ typedef struct found {
 
 static const found NOTHING = {.end = {.f = INFINITY}};
 
-/* Every start ends with the same tolerance; an O(n) loss is stopped once it only creeps. */
-static dpmf_status descend_buffers(const blt_problem *problem, const dpmf_run *run, double *x, base_minimum *end) {
-    int costly = !blt_is_closed(problem);
-    const base_objective objective = {2 * problem->count, (void *)problem, blt_loss};
+static const double BARRIER = 1e-8; /* of ln loss: a hundred times what a search resolves */
+
+/* Every start ends with the same tolerance; an O(n) loss is stopped once it only creeps. end->f is without the barrier. */
+static dpmf_status descend_buffers(const blt_problem *plain, const dpmf_run *run, double *x, base_minimum *end) {
+    int costly = !blt_is_closed(plain);
+    blt_problem barred = *plain, *problem = &barred;
+    double gradient[UNKNOWNS];
+    barred.barrier = BARRIER;
+    const base_objective objective = {2 * problem->count, problem, blt_loss};
     const base_minimize_options options = {.gradient = 1e-10,
                                            .decrease = costly ? 1e-10 : 1e-15,
                                            .past = costly ? 10 : 30,
@@ -60,7 +69,7 @@ static dpmf_status descend_buffers(const blt_problem *problem, const dpmf_run *r
         before = end->f;
     }
     end->iterations = iterations;
-    return DPMF_OK;
+    return blt_loss((void *)plain, x, &end->f, gradient);
 }
 
 /* Keeps the end of the search from x if it is the best so far. A start outside the domain is passed over. */
@@ -227,6 +236,57 @@ static dpmf_status choose_count(ladder *l, int buffers, double wanted_ratio, int
     return DPMF_OK;
 }
 
+/* The unknowns of c without buffer i, or with its scale given to buffer i + 1 at their common mean gap. */
+static void reduced_start(const blt_parameters *c, int i, int merged, double *x) {
+    double scale[MAX], gap[MAX], gaps[UNKNOWNS];
+    int count = 0;
+    for (int j = 0; j < c->count; j++) {
+        if (j == i) continue;
+        const double both = c->scale[i] + c->scale[j];
+        const int takes = merged && j == i + 1;
+        scale[count] = takes ? both : c->scale[j];
+        gap[count++] = takes ? (c->scale[i] * c->gap[i] + c->scale[j] * c->gap[j]) / both : c->gap[j];
+    }
+    const blt_parameters fewer = blt_make(count, scale, gap), inverse = blt_invert(&fewer);
+    for (int j = 0; j < count; j++) {
+        gaps[2 * j] = fewer.gap[j];
+        gaps[2 * j + 1] = inverse.gap[j];
+    }
+    blt_unknowns(count, gaps, x);
+}
+
+static const double WORTH_A_TRY = 1e-4; /* of ln loss: reductions that are further off than this do not come back */
+
+/* The best with one buffer less where it is not known: from the reduction of the end with `count` that loses least. */
+static dpmf_status search_reduced(ladder *l, int count) {
+    const blt_parameters c = blt_at(count, l->ends[count].x);
+    found *best = &l->ends[count - 1];
+    double least = l->ends[count].end.f + WORTH_A_TRY, start[UNKNOWNS];
+    *best = NOTHING;
+    l->problem.count = count - 1;
+    for (int i = 0; i < count; i++)
+        for (int merged = 0; merged < 2 && i + merged < count; merged++) {
+            double x[UNKNOWNS], f = INFINITY, gradient[UNKNOWNS];
+            reduced_start(&c, i, merged, x);
+            TRY(blt_loss(&l->problem, x, &f, gradient));
+            if (!(f < least)) continue;
+            least = f;
+            memcpy(start, x, sizeof start);
+            best->count = count - 1;
+        }
+    return best->count == 0 ? DPMF_OK : try_start(&l->problem, l->run, start, best, &l->iterations);
+}
+
+/* As few buffers as have the loss of `count` of them. */
+static dpmf_status drop_superfluous(ladder *l, int *count) {
+    while (*count > 1) {
+        if (!same_problem(l)) TRY(search_reduced(l, *count));
+        if (!(l->ends[*count - 1].end.f <= l->ends[*count].end.f + BLT_SUPERFLUOUS)) break;
+        --*count;
+    }
+    return DPMF_OK;
+}
+
 enum { WITHIN_STEPS_MAX = 8192 }; /* O(n d^2) a loss, in the header */
 
 static dpmf_status check_within(const optimize_task *task) {
@@ -257,6 +317,13 @@ static dpmf_status check(const optimize_task *task) {
                                                  "cyclic, min-sep, full and single are optimized");
     if (o->weights != NULL && o->loss == DPMF_LOSS_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "weights: accepted with the RMS loss only");
+    if (o->signs == DPMF_SIGNS_ANY && !blt_mixed_can(task))
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family blt: signs any: %lld steps, participation %s%s; accepted: single, cyclic and full up to %d "
+                         "steps and %d participations, columns not normalized within; elsewhere non-negative",
+                         (long long)task->workload->steps, task->participation->text,
+                         o->normalize == DPMF_NORMALIZE_WITHIN ? ", normalized within" : "", TOEPLITZ_MIXED_STEPS_MAX,
+                         TOEPLITZ_MIXED_COUNT_MAX);
     return check_within(task);
 }
 
@@ -294,6 +361,25 @@ static dpmf_status make_strategy(const optimize_task *task, const blt_parameters
     return status;
 }
 
+/* c and its end become those of the best scales of any sign, if these are better, with no superfluous buffers. */
+static dpmf_status search_any_sign(const optimize_task *task, int count, const blt_parameters *starts, blt_parameters *c,
+                                   base_minimum *end) {
+    const double before = end->f;
+    for (int fewer = 0; fewer < count; count = fewer) {
+        blt_parameters now = *c;
+        base_minimum stop = *end;
+        stop.f = before;
+        TRY(blt_mixed(task, count, starts, before, &now, &stop));
+        end->iterations = stop.iterations;
+        if (!(stop.f < before)) return DPMF_OK;
+        *c = now;
+        *end = stop;
+        fewer = now.count;
+        if (fewer == count) break;
+    }
+    return DPMF_OK;
+}
+
 dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     int64_t n = task->workload->steps;
     double *response = NULL, *emphasis = NULL, wanted = task->options->wanted_ratio;
@@ -307,29 +393,32 @@ dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_op
     if (!workload_is_prefix(task->workload)) TRY_DONE(base_alloc_doubles(n, "the workload", &response));
     if (task->options->weights != NULL) TRY_DONE(base_alloc_doubles(n, "sums of weights", &emphasis));
     TRY_DONE(set_problem(task, response, emphasis, l));
-    const int mixed = blt_mixed_fits(task);
+    const dpmf_signs signs = task->options->signs;
+    const int mixed = signs == DPMF_SIGNS_ANY || (signs == DPMF_SIGNS_AUTO && blt_mixed_fits(task));
     l->insertions = mixed && task->options->buffers > 0 ? 1 : INSERTIONS;
     if (task->options->normalize == DPMF_NORMALIZE_WITHIN) {
         TRY_DONE(blt_normalized_open(n, &work));
         l->problem.normalized = &work;
     }
     TRY_DONE(choose_count(l, task->options->buffers, wanted > 1 ? wanted : 1.001, &count));
+    const int asked = count;
+    blt_parameters starts[MAX];
+    for (int d = 1; d <= asked; d++)
+        starts[d - 1] = blt_at(d, d < asked ? l->plans[d].x : l->ends[d].x);
+    if (task->options->buffers > 0) TRY_DONE(drop_superfluous(l, &count));
     base_minimum end = l->ends[count].end;
     blt_parameters c = blt_at(count, l->ends[count].x);
     end.iterations = l->iterations;
-    if (mixed) {
-        blt_parameters starts[MAX];
-        for (int d = 1; d <= count; d++)
-            starts[d - 1] = blt_at(d, d < count ? l->plans[d].x : l->ends[d].x);
-        TRY_DONE(blt_mixed(task, count, starts, end.f, &c, &end));
-    }
+    if (mixed) TRY_DONE(search_any_sign(task, asked, starts, &c, &end));
+    count = c.count;
     if (out != NULL) TRY_DONE(make_strategy(task, &c, out));
     *result = (dpmf_optimization){.outcome = end.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = end.iterations,
                                   .nodes = count,
                                   .optimum_upper = INFINITY,
                                   .searched = mixed ? OPTIMIZE_ANY_SIGN : OPTIMIZE_FALLING,
-                                  .stationarity = end.gradient};
+                                  .stationarity = end.gradient,
+                                  .dropped = asked - count};
 done:
     base_free(response);
     base_free(emphasis);

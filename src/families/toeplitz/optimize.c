@@ -314,6 +314,7 @@ done:
 }
 
 dpmf_status toeplitz_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    if (task->options->damped) return toeplitz_optimize_damped(task, out, result);
     return optimize(task, task->workload->steps, 1, out, result);
 }
 

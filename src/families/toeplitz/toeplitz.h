@@ -179,6 +179,8 @@ DPMF_MUST_CHECK dpmf_status toeplitz_read(const strategy_source *source, dpmf_st
 /* optimize.c: the best Toeplitz C, whole or of few bands; inverse.c: the best C^-1 of few bands */
 DPMF_MUST_CHECK dpmf_status toeplitz_optimize(const optimize_task *task, dpmf_strategy **out,
                                               dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status toeplitz_optimize_damped(const optimize_task *task, dpmf_strategy **out,
+                                                     dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status toeplitz_optimize_banded(const optimize_task *task, dpmf_strategy **out,
                                                      dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status toeplitz_optimize_inverse(const optimize_task *task, dpmf_strategy **out,
