@@ -285,6 +285,7 @@ int evaluate_problem(const arguments *given, const problem *p, answer *a) {
                                  : option_is(given, OPTION_BOUND, "force") ? DPMF_LOWER_BOUND_FORCE
                                                                            : DPMF_LOWER_BOUND_AUTO;
     saved.evaluate.weights = p->weights;
+    saved.evaluate.columns = p->columns;
     saved.evaluate.run = run_with((int)given->count[OPTION_THREADS]);
     saved.sampling = p->sampling;
     if (!dpmf_sampling_is_none(&p->sampling)) saved.evaluate.of = DPMF_SENSITIVITY_COLUMN;

@@ -91,7 +91,7 @@ static int answer_from_bounds(const arguments *given, const problem *p, const dp
                     DPMF_DENSE_STEPS_MAX);
     double times = p->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2.0 : 1.0;
     double upper = times * found->optimum_upper, lower = times * found->optimum_lower;
-    a->found.sensitivity = (dpmf_sensitivity){times, DPMF_EXACT, DPMF_SENSITIVITY_PARTICIPATION, "scaled to 1"};
+    a->found.sensitivity = (dpmf_sensitivity){times, DPMF_EXACT, DPMF_SENSITIVITY_PARTICIPATION, "scaled to 1", 0};
     a->found.lower_bound.scope = found->scope;
     if (option_is(given, OPTION_LOSS, "max")) {
         a->found.max_loss = upper;

@@ -259,6 +259,7 @@ void json_sensitivity(text_buffer *t, dpmf_sensitivity value) {
     json_text(t, "kind", dpmf_certainty_name(value.kind));
     json_text(t, "of", value.of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
     json_text(t, "method", value.method);
+    json_count_known(t, "columns", value.columns); /* null: any number */
     json_close(t, '}');
 }
 
@@ -350,7 +351,8 @@ void table_lower(text_buffer *t, const char *name, double value, const char *kin
 
 void table_sensitivity(text_buffer *t, dpmf_sensitivity value) {
     char kind[200];
-    snprintf(kind, sizeof kind, "%s%s%s%s%s", dpmf_certainty_name(value.kind),
+    snprintf(kind, sizeof kind, "%s%s%s%s%s%s", dpmf_certainty_name(value.kind),
+             value.columns == 1 ? ", for one column alone" : "",
              value.of == DPMF_SENSITIVITY_COLUMN ? ", largest column" : "", value.method != NULL ? " (" : "",
              value.method != NULL ? value.method : "", value.method != NULL ? ")" : "");
     table_double(t, "sensitivity", value.value, kind);

@@ -14,6 +14,7 @@ typedef struct problem {
     const double *weights; /* NULL: none */
     dpmf_adjacency adjacency;
     dpmf_sensitivity_bound sensitivity;
+    int64_t columns;        /* 1: contributions are single numbers; 0: of any dimension */
     dpmf_sampling sampling; /* of a FILE: its figures are at the largest column norm */
     const char *made_by;
     const char *unit; /* NULL: not recorded */

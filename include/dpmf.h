@@ -467,6 +467,7 @@ typedef struct dpmf_sensitivity {
     dpmf_certainty kind;
     dpmf_sensitivity_scope of;
     const char *method; /* how it was found; a string constant */
+    int64_t columns;    /* 0: it holds for contributions of any dimension; 1: for contributions of one number alone */
 } dpmf_sensitivity;
 
 /* Which bound where no theorem gives the exact value (Choquette-Choo et al. 2023, Theorem 2.1 and Appendix H). */
@@ -493,6 +494,7 @@ typedef struct dpmf_evaluate_options {
     dpmf_sensitivity_scope
         of; /* column: the losses at the largest column norm, as sampling needs; no lower bound then */
     dpmf_run run;
+    int64_t columns; /* 1: contributions are single numbers, whose sensitivity can be smaller (bound auto); 0: vectors */
 } dpmf_evaluate_options;
 
 DPMF_API dpmf_evaluate_options dpmf_evaluate_options_defaults(void);
@@ -518,7 +520,12 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_evaluate(const dpmf_workload *workload
                                                    const dpmf_strategy *strategy, const dpmf_evaluate_options *options,
                                                    dpmf_evaluation *out, double *per_step);
 
-/* NULL participation means single; NULL options the defaults (only adjacency, sensitivity, of and run are read). */
+/*
+ * NULL participation means single; NULL options the defaults (only adjacency, sensitivity, of, run and columns are read).
+ * With `columns` = 1 contributions are numbers in [-1, 1] and the sensitivity is the largest |C u| over signs u on a
+ * pattern (Choquette-Choo et al. 2023, Section 2 and Appendix H): all signs are tried for patterns of up to 20 connected
+ * steps. Where that is smaller than what holds for vectors, out->columns is 1, and streams of more columns refuse it.
+ */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy,
                                                               const dpmf_participation *participation,
                                                               const dpmf_evaluate_options *options,

@@ -449,11 +449,13 @@ const option_row options[OPTION_TOTAL] = {
         {.name = "columns",
          .kind = KIND_TEXT,
          .argument = "D|LIST",
-         .preset = "1",
-         .verbs = COUNT | QUERY | REPORT,
-         .help = "D numbers per line, separated by spaces, tabs or commas. Or CSV: names of columns, or their numbers "
+         .verbs = EVALUATE | OPTIMIZE | COUNT | QUERY | REPORT,
+         .help = "count: D numbers per line, separated by spaces, tabs or commas, default is 1. Or CSV: names of "
+                 "columns, or their numbers "
                  "from 1, joined by commas (visits,sales; 2,5; a single number with a comma after it: 2,). query, "
-                 "report: the sums on a line of the stream, required where a first number may be a time"},
+                 "report: the sums on a line of the stream, required where a first number may be a time. evaluate, "
+                 "optimize: 1 if contributions are single numbers, whose sensitivity can be smaller than that of "
+                 "vectors (streams of more columns then refuse the mechanism); default is any, or what FILE says"},
     [OPTION_TIME] = {.name = "time",
                      .kind = KIND_TEXT,
                      .argument = "COLUMN",

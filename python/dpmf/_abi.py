@@ -308,6 +308,7 @@ class dpmf_sensitivity(Structure):
         ("kind", c_int),
         ("of", c_int),
         ("method", c_char_p),
+        ("columns", c_int64),
     ]
 
 
@@ -319,6 +320,7 @@ class dpmf_evaluate_options(Structure):
         ("weights", POINTER(c_double)),
         ("of", c_int),
         ("run", dpmf_run),
+        ("columns", c_int64),
     ]
 
 

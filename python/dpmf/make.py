@@ -25,6 +25,7 @@ MECHANISM = (
     "adjacency",
     "unit",
     "sensitivity",
+    "columns",
     "lower_bound",
     "weights",
     "threads",
@@ -55,6 +56,7 @@ def make(
     adjacency: str = "zero-out",
     unit: Optional[str] = None,
     sensitivity: str = "auto",
+    columns: Optional[int] = None,
     lower_bound: str = "auto",
     weights: Optional[Sequence[float]] = None,
     made_by: Optional[str] = None,
@@ -83,6 +85,7 @@ def make(
         options.evaluate.sensitivity = parse("dpmf_sensitivity_bound_parse", ctypes.c_int, sensitivity, "sensitivity").value
         options.evaluate.lower_bound = choice(abi.dpmf_lower_bound_mode, lower_bound, "lower_bound")
         options.evaluate.weights = doubles(values)
+        options.evaluate.columns = integer(columns, "columns", optional=True) or 0
         options.evaluate.run = run
         made = Mechanism(
             handle(
@@ -118,6 +121,7 @@ def evaluate(
     adjacency: str = "zero-out",
     unit: Optional[str] = None,
     sensitivity: str = "auto",
+    columns: Optional[int] = None,
     lower_bound: str = "auto",
     weights: Optional[Sequence[float]] = None,
     made_by: str = "closed form",
@@ -129,6 +133,8 @@ def evaluate(
     bands, nu, stamps, decoder, column_normalize    of a family that is named; as it needs them
     epsilon and delta, or sigma                     the first calibrate it
     unit                                            what the guarantee protects one of, "example" or "user"; it is recorded
+    columns                                         1: contributions are single numbers, whose sensitivity can be smaller;
+                                                    streams of more columns then refuse the mechanism. None: vectors
     others                                          assumptions of the guarantee, and what to compute
 
     >>> evaluate("identity", 16, participation="cyclic:2,8").sensitivity.value ** 2
@@ -183,6 +189,7 @@ def optimize(
     adjacency: str = "zero-out",
     unit: Optional[str] = None,
     sensitivity: str = "auto",
+    columns: Optional[int] = None,
     lower_bound: str = "auto",
     weights: Optional[Sequence[float]] = None,
     made_by: Optional[str] = None,

@@ -169,6 +169,7 @@ static dpmf_status find_sensitivity(const dpmf_design *d, candidate *c) {
     const dpmf_sampling *sampling = &c->info.sampling;
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     o.adjacency = d->problem.adjacency;
+    o.columns = d->options.dim == 1;
     o.run = d->options.run;
     if (!dpmf_sampling_is_none(sampling)) {
         account_amplification found;
@@ -355,6 +356,7 @@ dpmf_status design_find_bound(dpmf_design *d) {
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     if (d->proven.scope != NULL) return DPMF_OK;
     o.adjacency = p->adjacency;
+    o.columns = d->options.dim == 1;
     o.run = d->options.run;
     TRY(optimum_lower_bound(p->workload, p->participation, &o, both ? EPOCHS_BOTH : EPOCHS_RMS_LOSS, NULL,
                             &p->evaluation.lower_bound));

@@ -204,6 +204,7 @@ static dpmf_status make_mechanism(dpmf_design *d) {
     const double s = c->info.sensitivity.value;
     dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
     o.evaluate.adjacency = d->problem.adjacency;
+    o.evaluate.columns = with->dim == 1;
     o.evaluate.run = with->run;
     o.sigma = c->info.sigma;
     o.sampling = c->info.sampling;

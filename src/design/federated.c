@@ -94,6 +94,7 @@ static dpmf_status sensitivity_at(const dpmf_design *d, const dpmf_strategy *s, 
     dpmf_participation *participation = NULL;
     dpmf_sensitivity found = {0};
     o.adjacency = d->problem.adjacency;
+    o.columns = d->options.dim == 1;
     o.run = d->options.run;
     TRY(separated(d, separation, &participation));
     dpmf_status status = dpmf_sensitivity_compute(s, participation, &o, &found);

@@ -289,6 +289,14 @@ dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *m) {
                                  .response = m->response};
 }
 
+dpmf_status mechanism_check_columns(const dpmf_mechanism *m, int64_t dim) {
+    if (m->problem.evaluation.sensitivity.columns == 0 || dim == 1) return DPMF_OK;
+    return base_fail(DPMF_ERROR_ARGUMENT,
+                     "dim = %lld: the sensitivity of this mechanism holds for one column alone, and vectors can "
+                     "move the answers further; accepted 1, or a mechanism evaluated without columns = 1",
+                     (long long)dim);
+}
+
 /* ---- the description ---- */
 
 /* Canonical JSON with shortest digits, and raw arrays: the same exactly for equal mechanisms. The digest is its SHA-256. */
@@ -333,6 +341,7 @@ dpmf_status mechanism_describe(const dpmf_mechanism *m, base_writer *w, base_ten
     base_json_text(w, "of", e->sensitivity.of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
     base_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
     base_json_text(w, "method", e->sensitivity.method);
+    if (e->sensitivity.columns != 0) base_json_integer(w, "columns", e->sensitivity.columns); /* else of any dimension */
     base_json_close(w, '}');
     base_json_bool(w, "weighted", m->problem.weights != NULL);
     base_json_double(w, "rms_loss", e->rms_loss);
@@ -461,6 +470,7 @@ static dpmf_status confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *
     how.adjacency = m->problem.adjacency;
     how.sensitivity = m->bound;
     how.of = claimed->of;
+    how.columns = claimed->columns;
     how.run = *run;
     TRY(dpmf_sensitivity_compute(m->strategy, m->problem.participation, &how, &found));
     if (found.value <= claimed->value * (1 + ROUNDING)) return DPMF_OK;
@@ -528,6 +538,7 @@ static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampl
     dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
     o.evaluate.adjacency = m->problem.adjacency;
     o.evaluate.sensitivity = m->bound;
+    o.evaluate.columns = m->problem.evaluation.sensitivity.columns;
     o.evaluate.weights = m->problem.weights;
     o.evaluate.run = *run;
     o.sampling = *sampling;
