@@ -126,6 +126,19 @@ static dpmf_sensitivity_bound sensitivity_of(const arguments *given) {
     return bound;
 }
 
+int take_loss(const arguments *given, dpmf_loss *loss, double *power) {
+    static const char *const names[] = {[DPMF_LOSS_RMS] = "rms", [DPMF_LOSS_MAX] = "max", [DPMF_LOSS_LP] = "lp:", [DPMF_LOSS_LAST] = "last"};
+    const char *text = option_text(given, OPTION_LOSS);
+    char shown[SHOWN];
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
+        *loss = (dpmf_loss)i;
+        if (i != DPMF_LOSS_LP && strcmp(text, names[i]) == 0) return 0;
+        if (i == DPMF_LOSS_LP && strncmp(text, "lp:", 3) == 0 && read_number(text + 3, power) && *power >= 1.0 && *power <= 1000.0)
+            return 0;
+    }
+    return fail(EXIT_USAGE, "--loss %s: accepted are rms, max, last and lp:P with P from 1 to 1000", show(text, shown));
+}
+
 /* --columns of evaluate and optimize, which are about the dimension of contributions; *out stays where it is not given. */
 static int take_columns(const arguments *given, int64_t *out) {
     char shown[SHOWN];

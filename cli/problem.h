@@ -77,4 +77,7 @@ int make_workload(const arguments *given, option_id id, int64_t steps, dpmf_work
 int make_participation(const arguments *given, option_id id, int64_t steps, dpmf_participation **out);
 int make_weights(const arguments *given, int64_t steps, dpmf_array *out);
 
+/* --loss as the library takes it; 0, or the exit code after a message. */
+int take_loss(const arguments *given, dpmf_loss *loss, double *power);
+
 #endif

@@ -178,12 +178,14 @@ const option_row options[OPTION_TOTAL] = {
                                "for dense. Or .npy: one dimension for coefficients, two for a matrix"},
     [OPTION_LOSS] =
         {.name = "loss",
-         .kind = KIND_CHOICE,
+         .kind = KIND_TEXT,
          .argument = "LOSS",
-         .values = "rms|max",
          .preset = "rms",
          .verbs = PLAN | DESIGN | EVALUATE | OPTIMIZE,
-         .help = "the loss that is optimized and compared with its lower bound: over all steps, or of the worst step"},
+         .help = "the loss that is optimized and compared with its lower bound: rms, over all steps; max, of the worst "
+                 "step; lp:P, the P-th root of the mean P-th power of the errors, P from 1 to 1000; last, of the last "
+                 "step. optimize takes the last two for banded, toeplitz and banded-toeplitz. design optimizes for "
+                 "rms and max, and chooses by any of them"},
     [OPTION_TOLERANCE] = {.name = "tolerance",
                           .kind = KIND_NUMBER,
                           .argument = "X",

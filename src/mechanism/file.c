@@ -158,7 +158,10 @@ static dpmf_status read_designed(const cJSON *root, dpmf_design_limits *out) {
     TRY(base_json_get_text(object, "loss", "designed", &loss));
     TRY(base_json_get_integer(object, "separation_high", "designed", 0, most, &out->separation_high));
     out->memory = (uint64_t)memory;
-    out->loss = strcmp(loss, "max") == 0 ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
+    problem_loss found = {DPMF_LOSS_RMS, 0, NULL};
+    TRY(problem_loss_read(loss, &found));
+    out->loss = found.kind;
+    out->loss_power = found.power;
     return DPMF_OK;
 }
 
