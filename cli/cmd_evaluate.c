@@ -246,7 +246,11 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     table_sensitivity(t, a->found.sensitivity);
     if (s != NULL)
         table_losses(t, s, &a->found);
-    if (is_other_loss(given)) table_double(t, "asked loss", a->found.loss, option_text(given, OPTION_LOSS));
+    if (is_other_loss(given)) {
+        char kind[80];
+        snprintf(kind, sizeof kind, "%s (%.40s)", dpmf_certainty_name(a->found.sensitivity.kind), option_text(given, OPTION_LOSS));
+        table_double(t, "asked loss", a->found.loss, kind);
+    }
     if (s == NULL)
         table_double(t, wants_max(given) ? "max loss" : "RMS loss",
                      wants_max(given) ? a->found.max_loss : a->found.rms_loss, "upper bound");

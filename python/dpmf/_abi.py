@@ -102,6 +102,9 @@ class dpmf_lower_bound_mode(enum.IntEnum):
 class dpmf_loss(enum.IntEnum):
     DPMF_LOSS_RMS = 0
     DPMF_LOSS_MAX = 1
+    DPMF_LOSS_LP = 2
+    DPMF_LOSS_LAST = 3
+    DPMF_LOSS_OWN = 4
 
 
 class dpmf_outcome(enum.IntEnum):
@@ -282,6 +285,7 @@ class dpmf_family(Structure):
         ("optimize_constraint", c_int),
         ("optimize_variants", c_int),
         ("designed", c_int),
+        ("optimize_losses", c_int),
     ]
 
 
@@ -312,6 +316,14 @@ class dpmf_sensitivity(Structure):
     ]
 
 
+class dpmf_loss_function(Structure):
+    _fields_ = [
+        ("value", CFUNCTYPE(c_double, c_void_p, c_int64, POINTER(c_double), POINTER(c_double))),
+        ("context", c_void_p),
+        ("convex", c_int),
+    ]
+
+
 class dpmf_evaluate_options(Structure):
     _fields_ = [
         ("adjacency", c_int),
@@ -321,6 +333,9 @@ class dpmf_evaluate_options(Structure):
         ("of", c_int),
         ("run", dpmf_run),
         ("columns", c_int64),
+        ("loss", c_int),
+        ("loss_power", c_double),
+        ("own_loss", POINTER(dpmf_loss_function)),
     ]
 
 
@@ -339,6 +354,7 @@ class dpmf_evaluation(Structure):
         ("max_loss", c_double),
         ("total_squared_loss", c_double),
         ("lower_bound", dpmf_lower_bound),
+        ("loss", c_double),
     ]
 
 
@@ -356,6 +372,8 @@ class dpmf_optimize_options(Structure):
         ("tolerance", c_double),
         ("weights", POINTER(c_double)),
         ("run", dpmf_run),
+        ("loss_power", c_double),
+        ("own_loss", POINTER(dpmf_loss_function)),
     ]
 
 
@@ -467,6 +485,7 @@ class dpmf_design_limits(Structure):
         ("max_overhead", c_double),
         ("loss", c_int),
         ("separation_high", c_int64),
+        ("loss_power", c_double),
     ]
 
 
@@ -648,6 +667,7 @@ class dpmf_design_options(Structure):
         ("tolerance", c_double),
         ("unit", c_char_p),
         ("run", dpmf_run),
+        ("loss_power", c_double),
     ]
 
 
@@ -689,6 +709,8 @@ class dpmf_candidate(Structure):
         ("confidence", c_double),
         ("worst_ratio", c_double),
         ("worst_at", c_int64),
+        ("loss", c_double),
+        ("noise", c_double),
     ]
 
 

@@ -147,6 +147,11 @@ class Mechanism(Display, Filed, Object):
         return self._evaluation.max_loss
 
     @property
+    def loss(self) -> Optional[float]:
+        """The loss that was asked for when it was evaluated; None: it is from a file or a design."""
+        return self._evaluation.loss or None
+
+    @property
     def total_squared_loss(self) -> float:
         return self._evaluation.total_squared_loss
 

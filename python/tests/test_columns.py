@@ -55,8 +55,9 @@ class Columns(Case):
         for m in (one_column(), dpmf.load(path), dpmf.load(path).calibrate(2.0, 1e-6)):
             self.assertEqual(m.sensitivity.columns, 1)
             self.assertEqual(m.noise(1, 1.0, KEY).next().shape, (1,))
-            for dim, options in itertools.product((2, 1000), ({}, {"dtype": "float64"}, {"release": "exact"}, {"offset": 1, "count": 1})):
+            for dim, options in itertools.product((2, 1000), ({}, {"dtype": "float64"}, {"offset": 1, "count": 1})):
                 self.refused(dpmf.ArgumentError, "one column", m.noise, dim, 1.0, KEY, **options)
+            self.refused(dpmf.ArgumentError, "one column", dpmf.NoiseStream, m, 2, 1.0, KEY, exact=True)
             self.refused(dpmf.ArgumentError, "one column", dpmf.Counter, m, columns=2)
             self.refused(dpmf.ArgumentError, "one column", interchange.jax_privacy_stddev, m, 1.0)
             self.assertEqual(dpmf.Counter(m, columns=1).columns, 1)
