@@ -33,4 +33,7 @@ int check_guarantee_options(const arguments *given);
 /* Evaluates p->strategy as the options ask, saves the mechanism if --out is given, and returns the exit code. */
 int evaluate_problem(const arguments *given, const problem *p, answer *a);
 
+/* --loss is neither rms nor max: the evaluation has it as `loss`. */
+bool is_other_loss(const arguments *given);
+
 #endif

@@ -89,14 +89,14 @@ static int read_options(const arguments *given, dpmf_design_options *how) {
     how->memory = (uint64_t)given->count[OPTION_MEMORY];
     how->max_overhead = given->number[OPTION_MAX_OVERHEAD];
     how->families = option_text(given, OPTION_FAMILIES);
-    how->loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
     how->measure = option_given(given, OPTION_MEASURE);
     how->unit = option_text(given, OPTION_UNIT);
     if (option_given(given, OPTION_TOLERANCE)) how->tolerance = given->number[OPTION_TOLERANCE];
     how->run = run_with((int)given->count[OPTION_THREADS]);
     if (dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &how->adjacency) != DPMF_OK)
         return fail_status(DPMF_ERROR_ARGUMENT, NULL);
-    int code = read_sampling(given, how);
+    int code = take_loss(given, &how->loss, &how->loss_power);
+    if (code == 0) code = read_sampling(given, how);
     if (code == 0 && option_given(given, OPTION_PARTICIPATION))
         code = read_participation(option_text(given, OPTION_PARTICIPATION), how);
     return code;
@@ -133,6 +133,7 @@ static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate
     json_known(t, "confidence", c->confidence);
     json_known(t, "worst_ratio", c->worst_ratio);
     json_count_known(t, "worst_separation", c->worst_at);
+    json_double(t, "noise", c->noise); /* of the loss that decides */
     json_close(t, '}');
 }
 
@@ -189,7 +190,7 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
  */
 enum { NAME_WIDTH = 29, NAME_WIDTH_FEDERATED = 16 };
 
-static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen, bool max_loss, bool measured) {
+static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen, bool measured) {
     char name[40], bands[24] = "-", memory[BYTES_SHOWN], ratio[24] = "-";
     const bool worst = c->worst_ratio > 0.0;
     snprintf(name, sizeof name, "%s%s%s", c->family, c->normalized ? ", normalized" : "",
@@ -202,7 +203,7 @@ static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen
     text_add(t, "%s %-*s ", chosen ? ">" : " ", worst ? NAME_WIDTH_FEDERATED : NAME_WIDTH, name);
     if (worst) text_add(t, "%12.6f ", safe_digits(c->worst_ratio, 7, 1));
     text_add(t, "%6s %8lld %10.5g %10.5g %10s ", bands, (long long)c->buffers, safe_digits(c->sigma, 5, 1),
-             safe_digits(max_loss ? c->noise_max : c->noise_rms, 5, 1), memory);
+             safe_digits(c->noise, 5, 1), memory);
     if (measured && c->seconds_per_step > 0.0) text_add(t, "%10.3g ", 1e3 * c->seconds_per_step);
     if (measured && c->seconds_per_step <= 0.0) text_add(t, "%10s ", "-");
     text_add(t, "%8.2f %8.3g %10s  %s\n", c->overhead, c->normals_per_number, ratio, c->eligible ? "yes" : "no");
@@ -253,7 +254,10 @@ static void print_accounts(text_buffer *t, const dpmf_design *d) {
 
 static void print_table(text_buffer *t, const arguments *given, const dpmf_design *d, const char *statement) {
     const dpmf_mechanism *m = dpmf_design_get(d).mechanism;
-    const bool max_loss = option_is(given, OPTION_LOSS, "max"), measured = option_given(given, OPTION_MEASURE);
+    const bool measured = option_given(given, OPTION_MEASURE);
+    const char *asked = option_text(given, OPTION_LOSS);
+    char heading[24];
+    snprintf(heading, sizeof heading, "%.12s noise", strcmp(asked, "rms") == 0 ? "RMS" : asked);
     const bool worst = dpmf_design_candidate(d, dpmf_design_get(d).chosen)->worst_ratio > 0.0;
     bool amplified = false, refused = false;
     text_add(t, "%lld steps, %s, participation %s, ", (long long)given->count[OPTION_STEPS],
@@ -265,13 +269,13 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
         text_add(t, "warning: %s\n\n", DELTA_TOO_LARGE);
     text_add(t, "  %-*s ", worst ? NAME_WIDTH_FEDERATED : NAME_WIDTH, "family");
     if (worst) text_add(t, "%12s ", "worst ratio");
-    text_add(t, "%6s %8s %10s %10s %10s ", "bands", "buffers", "sigma", max_loss ? "max noise" : "RMS noise", "memory");
+    text_add(t, "%6s %8s %10s %10s %10s ", "bands", "buffers", "sigma", heading, "memory");
     if (measured) text_add(t, "%10s ", "ms/step");
     text_add(t, "%8s %8s %10s  %s\n", "x i.i.d.", "normals", "x bound", "eligible");
     for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         if (c->is_search_point) continue;
-        table_candidate(t, c, i == dpmf_design_get(d).chosen, max_loss, measured);
+        table_candidate(t, c, i == dpmf_design_get(d).chosen, measured);
         amplified = amplified || !dpmf_sampling_is_none(&c->sampling);
         refused = refused || !c->eligible;
     }

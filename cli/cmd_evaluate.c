@@ -14,8 +14,11 @@ int cmd_evaluate(const arguments *given) {
     problem p = {0};
     answer a = {0};
     spectrum risk = {0};
+    dpmf_loss loss = DPMF_LOSS_RMS;
+    double power = 0.0;
     int code = check_guarantee_options(given);
     if (code == 0 && option_given(given, OPTION_SPECTRUM)) code = spectrum_read(option_text(given, OPTION_SPECTRUM), &risk);
+    if (code == 0) code = take_loss(given, &loss, &power);
     if (code == 0 && option_is(given, OPTION_NORMALIZE, "within"))
         code = fail(EXIT_USAGE, "--normalize within is for optimize: evaluate accepts none and after");
     if (code == 0) code = given->operand != NULL ? problem_from_file(given, &p) : problem_from_options(given, &p);
@@ -42,8 +45,17 @@ static bool wants_max(const arguments *given) {
     return option_is(given, OPTION_LOSS, "max");
 }
 
-/* The loss over its lower bound; 0: not known. */
+bool is_other_loss(const arguments *given) {
+    return !option_is(given, OPTION_LOSS, "rms") && !option_is(given, OPTION_LOSS, "max");
+}
+
+/* The loss over its lower bound; 0: not known. That of lp:P, P >= 2, is the RMS loss's, which is no larger. */
 static double ratio_of(const arguments *given, const dpmf_evaluation *found) {
+    double power = 0.0;
+    dpmf_loss asked = DPMF_LOSS_RMS;
+    if (is_other_loss(given) && (take_loss(given, &asked, &power) != 0 || power < 2.0 || found->lower_bound.rms_loss <= 0.0))
+        return 0.0;
+    if (is_other_loss(given)) return found->loss / found->lower_bound.rms_loss;
     double loss = wants_max(given) ? found->max_loss : found->rms_loss;
     double bound = wants_max(given) ? found->lower_bound.max_loss : found->lower_bound.rms_loss;
     return bound > 0.0 ? loss / bound : 0.0;
@@ -218,6 +230,12 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
     json_known(t, "max_loss", a->found.max_loss);
     if (s != NULL) json_text(t, "max_loss_kind", max_loss_kind(s, &a->found));
     json_known(t, "total_squared_loss", a->found.total_squared_loss);
+    if (is_other_loss(given)) {
+        json_open(t, "loss", '{');
+        json_text(t, "name", option_text(given, OPTION_LOSS));
+        json_known(t, "value", a->found.loss);
+        json_close(t, '}');
+    }
     json_lower_bound(t, a->found.lower_bound);
     json_known(t, "ratio", ratio_of(given, &a->found));
     if (is_unbounded(p)) json_double(t, "horizon_free_bound", DPMF_UNBOUNDED_LOWER_BOUND);
@@ -264,13 +282,21 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     table_sensitivity(t, a->found.sensitivity);
     if (s != NULL)
         table_losses(t, s, &a->found);
-    else
+    if (is_other_loss(given)) {
+        char kind[80];
+        snprintf(kind, sizeof kind, "%s (%.40s)", dpmf_certainty_name(a->found.sensitivity.kind), option_text(given, OPTION_LOSS));
+        table_double(t, "asked loss", a->found.loss, kind);
+    }
+    if (s == NULL)
         table_double(t, wants_max(given) ? "max loss" : "RMS loss",
                      wants_max(given) ? a->found.max_loss : a->found.rms_loss, "upper bound");
     table_lower_bound(t, a->found.lower_bound);
     double ratio = ratio_of(given, &a->found);
     if (ratio > 0.0)
-        table_upper(t, "ratio", ratio, wants_max(given) ? "max loss / lower bound" : "RMS loss / lower bound");
+        table_upper(t, "ratio", ratio,
+                    is_other_loss(given) ? "asked loss / RMS lower bound, which it cannot be below"
+                    : wants_max(given)   ? "max loss / lower bound"
+                                         : "RMS loss / lower bound");
     if (is_unbounded(p))
         table_lower(t, "  at every step", DPMF_UNBOUNDED_LOWER_BOUND,
                     "no mechanism without a horizon stays below this (max loss / lower bound for that step)");
@@ -322,6 +348,8 @@ int evaluate_problem(const arguments *given, const problem *p, answer *a) {
                                  : option_is(given, OPTION_BOUND, "force") ? DPMF_LOWER_BOUND_FORCE
                                                                            : DPMF_LOWER_BOUND_AUTO;
     saved.evaluate.weights = p->weights;
+    saved.evaluate.columns = p->columns;
+    if (take_loss(given, &saved.evaluate.loss, &saved.evaluate.loss_power) != 0) return EXIT_USAGE;
     saved.evaluate.run = run_with((int)given->count[OPTION_THREADS]);
     saved.sampling = p->sampling;
     if (!dpmf_sampling_is_none(&p->sampling)) saved.evaluate.of = DPMF_SENSITIVITY_COLUMN;

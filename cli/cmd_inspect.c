@@ -30,6 +30,7 @@ static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *samp
         json_integer(t, "branching", dpmf_strategy_get(strategy).branching);
     json_bool(t, "weighted", dpmf_mechanism_get(m).weights != NULL);
     const dpmf_design_limits d = dpmf_mechanism_get(m).designed; /* under which a design chose it, if one did */
+    char loss[LOSS_SHOWN];
     if (d.dim == 0) {
         json_null(t, "designed");
     } else {
@@ -37,7 +38,7 @@ static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *samp
         json_integer(t, "dim", d.dim);
         json_count_known(t, "memory", (int64_t)d.memory);
         json_known(t, "max_overhead", d.max_overhead);
-        json_text(t, "loss", d.loss == DPMF_LOSS_MAX ? "max" : "rms");
+        json_text(t, "loss", loss_words(&d, loss));
         json_count_known(t, "separation_high", d.separation_high);
         json_close(t, '}');
     }

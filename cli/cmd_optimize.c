@@ -98,7 +98,7 @@ static int answer_from_bounds(const arguments *given, const problem *p, const dp
                     DPMF_DENSE_STEPS_MAX);
     double times = p->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2.0 : 1.0;
     double upper = times * found->optimum_upper, lower = times * found->optimum_lower;
-    a->found.sensitivity = (dpmf_sensitivity){times, DPMF_EXACT, DPMF_SENSITIVITY_PARTICIPATION, "scaled to 1"};
+    a->found.sensitivity = (dpmf_sensitivity){times, DPMF_EXACT, DPMF_SENSITIVITY_PARTICIPATION, "scaled to 1", 0};
     a->found.lower_bound.scope = found->scope;
     if (option_is(given, OPTION_LOSS, "max")) {
         a->found.max_loss = upper;
@@ -146,7 +146,7 @@ static void adopt_bound(const arguments *given, const problem *p, const target *
     bool max_loss = option_is(given, OPTION_LOSS, "max");
     double times = p->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2.0 : 1.0;
     double *held = max_loss ? &a->found.lower_bound.max_loss : &a->found.lower_bound.rms_loss;
-    if (!to->same || found->scope == NULL || option_is(given, OPTION_BOUND, "none")) return;
+    if (!to->same || found->scope == NULL || option_is(given, OPTION_BOUND, "none") || is_other_loss(given)) return;
     if (times * found->optimum_lower <= *held * (1.0 + 1e-6)) return; /* the same, or proven for more mechanisms */
     if (!of_one_kind(a->found.lower_bound.scope, found->scope))
         a->found.lower_bound = (dpmf_lower_bound){.scope = found->scope};
@@ -176,13 +176,13 @@ int cmd_optimize(const arguments *given) {
     dpmf_workload *other_workload = NULL;
     dpmf_participation *other_participation = NULL;
     int code = check_guarantee_options(given);
+    if (code == 0) code = take_loss(given, &how.loss, &how.loss_power);
     if (code == 0) code = check_family_options(given, &how);
     if (code == 0) code = problem_without_strategy(given, &p, &other_workload);
     if (code == 0 && option_given(given, OPTION_OPTIMIZE_PARTICIPATION))
         code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, dpmf_workload_get(p.workload).steps,
                                   &other_participation);
     if (code == 0) {
-        how.loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
         how.bands = given->count[OPTION_BANDS];
         how.shared_seeds = (int)given->count[OPTION_SHARED_SEEDS];
         if (option_given(given, OPTION_TOLERANCE)) how.tolerance = given->number[OPTION_TOLERANCE];

@@ -93,13 +93,13 @@ static int read_options(const arguments *given, dpmf_plan_options *how) {
     design->memory = (uint64_t)given->count[OPTION_MEMORY];
     design->max_overhead = given->number[OPTION_MAX_OVERHEAD];
     design->families = option_text(given, OPTION_FAMILIES);
-    design->loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
     design->unit = option_text(given, OPTION_UNIT);
     if (option_given(given, OPTION_TOLERANCE)) design->tolerance = given->number[OPTION_TOLERANCE];
     design->run = run_with((int)given->count[OPTION_THREADS]);
     if (dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &design->adjacency) != DPMF_OK)
         return fail_status(DPMF_ERROR_ARGUMENT, NULL);
-    int code = read_sampling(given, design);
+    int code = take_loss(given, &design->loss, &design->loss_power);
+    if (code == 0) code = read_sampling(given, design);
     if (code == 0) code = read_epochs(given, how);
     if (code == 0) code = read_batch(given, how);
     return code;

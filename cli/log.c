@@ -290,6 +290,7 @@ int observed_open(const char *path, const dpmf_mechanism *mechanism, dpmf_run ru
     int code = log_read(path, dpmf_strategy_get(strategy).steps, &out->log);
     if (code != 0) return code;
     o.adjacency = dpmf_mechanism_get(mechanism).adjacency;
+    o.columns = dpmf_mechanism_get(mechanism).evaluation.sensitivity.columns;
     o.run = run;
     dpmf_status status = dpmf_sensitivity_observed(strategy, out->log.count, out->log.client, out->log.round, &o,
                                                    &out->sensitivity, &out->worst);

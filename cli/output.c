@@ -259,6 +259,7 @@ void json_sensitivity(text_buffer *t, dpmf_sensitivity value) {
     json_text(t, "kind", dpmf_certainty_name(value.kind));
     json_text(t, "of", value.of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
     json_text(t, "method", value.method);
+    json_count_known(t, "columns", value.columns); /* null: any number */
     json_close(t, '}');
 }
 
@@ -350,7 +351,8 @@ void table_lower(text_buffer *t, const char *name, double value, const char *kin
 
 void table_sensitivity(text_buffer *t, dpmf_sensitivity value) {
     char kind[200];
-    snprintf(kind, sizeof kind, "%s%s%s%s%s", dpmf_certainty_name(value.kind),
+    snprintf(kind, sizeof kind, "%s%s%s%s%s%s", dpmf_certainty_name(value.kind),
+             value.columns == 1 ? ", for one column alone" : "",
              value.of == DPMF_SENSITIVITY_COLUMN ? ", largest column" : "", value.method != NULL ? " (" : "",
              value.method != NULL ? value.method : "", value.method != NULL ? ")" : "");
     table_double(t, "sensitivity", value.value, kind);
@@ -394,14 +396,22 @@ const char *show_bytes(uint64_t bytes, char out[BYTES_SHOWN]) {
     return out;
 }
 
+const char *loss_words(const dpmf_design_limits *d, char out[LOSS_SHOWN]) {
+    static const char *const names[] = {"rms", "max", "lp:", "last", "own"};
+    int length = snprintf(out, LOSS_SHOWN, "%s", names[d->loss]);
+    if (d->loss == DPMF_LOSS_LP) snprintf(out + length, (size_t)(LOSS_SHOWN - length), "%g", d->loss_power);
+    return out;
+}
+
 const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]) {
     char bytes[BYTES_SHOWN], memory[60] = "any memory", time[80] = "any time", range[60] = "";
+    char loss[LOSS_SHOWN];
     if (d->memory > 0) snprintf(memory, sizeof memory, "memory at most %s", show_bytes(d->memory, bytes));
     if (d->max_overhead > 0.0)
         snprintf(time, sizeof time, "at most %g times the time of independent noise", d->max_overhead);
     if (d->separation_high > 0) snprintf(range, sizeof range, ", separations up to %" PRId64, d->separation_high);
     snprintf(out, DESIGNED_MAX, "rows of %" PRId64 " numbers, %s, %s, least %s noise%s", d->dim, memory, time,
-             d->loss == DPMF_LOSS_MAX ? "max" : "RMS", range);
+             d->loss == DPMF_LOSS_RMS ? "RMS" : loss_words(d, loss), range);
     return out;
 }
 

@@ -101,6 +101,9 @@ void table_lower_bound(text_buffer *t, dpmf_lower_bound value);
 /* "1.5 GiB"; and the constraints of a design: "rows of 1000 numbers, memory at most 1 GiB, ..." Both return `out`. */
 enum { BYTES_SHOWN = 24, DESIGNED_MAX = 300 };
 const char *show_bytes(uint64_t bytes, char out[BYTES_SHOWN]);
+/* "rms", "max", "lp:P", "last". */
+enum { LOSS_SHOWN = 40 };
+const char *loss_words(const dpmf_design_limits *d, char out[LOSS_SHOWN]);
 const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]);
 
 /*

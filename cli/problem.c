@@ -127,6 +127,31 @@ static dpmf_sensitivity_bound sensitivity_of(const arguments *given) {
     return bound;
 }
 
+int take_loss(const arguments *given, dpmf_loss *loss, double *power) {
+    static const char *const names[] = {[DPMF_LOSS_RMS] = "rms", [DPMF_LOSS_MAX] = "max", [DPMF_LOSS_LP] = "lp:", [DPMF_LOSS_LAST] = "last"};
+    const char *text = option_text(given, OPTION_LOSS);
+    char shown[SHOWN];
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
+        *loss = (dpmf_loss)i;
+        if (i != DPMF_LOSS_LP && strcmp(text, names[i]) == 0) return 0;
+        if (i == DPMF_LOSS_LP && strncmp(text, "lp:", 3) == 0 && read_number(text + 3, power) && *power >= 1.0 && *power <= 1000.0)
+            return 0;
+    }
+    return fail(EXIT_USAGE, "--loss %s: accepted are rms, max, last and lp:P with P from 1 to 1000", show(text, shown));
+}
+
+/* --columns of evaluate and optimize, which are about the dimension of contributions; *out stays where it is not given. */
+static int take_columns(const arguments *given, int64_t *out) {
+    char shown[SHOWN];
+    if (!option_given(given, OPTION_COLUMNS)) return 0;
+    *out = option_is(given, OPTION_COLUMNS, "1") ? 1 : 0;
+    if (*out == 1 || option_is(given, OPTION_COLUMNS, "any")) return 0;
+    return fail(EXIT_USAGE,
+                "--columns %s: %s accepts 1 (contributions of single numbers) and any: the sensitivity of two columns "
+                "is bounded by that of any number",
+                show(option_text(given, OPTION_COLUMNS), shown), verbs[given->verb].name);
+}
+
 /* The participation that a strategy would be optimised for must be possible; nothing here depends on it otherwise. */
 static int check_optimize_participation(const arguments *given, int64_t steps) {
     dpmf_participation *participation = NULL;
@@ -172,7 +197,7 @@ int problem_without_strategy(const arguments *given, problem *out, dpmf_workload
     out->adjacency = adjacency_of(given);
     out->sensitivity = sensitivity_of(given);
     out->unit = option_text(given, OPTION_UNIT);
-    return 0;
+    return take_columns(given, &out->columns);
 }
 
 int problem_from_options(const arguments *given, problem *out) {
@@ -374,11 +399,13 @@ int problem_from_file(const arguments *given, problem *out) {
     out->weights = dpmf_mechanism_get(out->mechanism).weights;
     out->adjacency = dpmf_mechanism_get(out->mechanism).adjacency;
     out->sensitivity = dpmf_mechanism_get(out->mechanism).sensitivity_bound;
+    out->columns = dpmf_mechanism_get(out->mechanism).evaluation.sensitivity.columns;
     out->sampling = dpmf_mechanism_get(out->mechanism).sampling;
     out->made_by = dpmf_mechanism_get(out->mechanism).made_by;
     dpmf_coverage covered = {.unit = dpmf_mechanism_get(out->mechanism).unit};
     code = take_unit(given, &covered);
     out->unit = covered.unit;
+    if (code == 0) code = take_columns(given, &out->columns);
     if (code == 0) code = check_small(given, out);
     if (code == 0) code = check_workload(given, out);
     if (code == 0) code = check_participation(given, out);
@@ -442,6 +469,7 @@ void json_protected(text_buffer *t, const dpmf_account_options *how) {
     else
         json_null(t, "correlated");
     json_known(t, "sensitivity", c->sensitivity.value);
+    json_count_known(t, "columns", c->sensitivity.columns); /* that it holds for; null: any number */
     json_text(t, "digest", c->digest);
     json_close(t, '}');
 }

@@ -14,6 +14,7 @@ typedef struct problem {
     const double *weights; /* NULL: none */
     dpmf_adjacency adjacency;
     dpmf_sensitivity_bound sensitivity;
+    int64_t columns;        /* 1: contributions are single numbers; 0: of any dimension */
     dpmf_sampling sampling; /* of a FILE: its figures are at the largest column norm */
     const char *made_by;
     const char *unit; /* NULL: not recorded */
@@ -75,5 +76,8 @@ int check_calibrated(const arguments *given, const dpmf_mechanism *mechanism);
 int make_workload(const arguments *given, option_id id, int64_t steps, dpmf_workload **out);
 int make_participation(const arguments *given, option_id id, int64_t steps, dpmf_participation **out);
 int make_weights(const arguments *given, int64_t steps, dpmf_array *out);
+
+/* --loss as the library takes it; 0, or the exit code after a message. */
+int take_loss(const arguments *given, dpmf_loss *loss, double *power);
 
 #endif

@@ -329,6 +329,7 @@ typedef struct dpmf_family {
     int branching;             /* 1: takes dpmf_strategy_options.branching */
     int optimize_signs;        /* 1: takes dpmf_optimize_options.signs */
     int optimize_damped;       /* 1: takes dpmf_optimize_options.damped */
+    int optimize_losses;       /* 1: it is optimized for every dpmf_loss; 0: for the RMS and the max loss */
 } dpmf_family;
 
 DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* from 0; NULL past the last one */
@@ -511,6 +512,7 @@ typedef struct dpmf_sensitivity {
     dpmf_certainty kind;
     dpmf_sensitivity_scope of;
     const char *method; /* how it was found; a string constant */
+    int64_t columns;    /* 0: it holds for contributions of any dimension; 1: for contributions of one number alone */
 } dpmf_sensitivity;
 
 /* Which bound where no theorem gives the exact value (Choquette-Choo et al. 2023, Theorem 2.1 and Appendix H). */
@@ -529,6 +531,29 @@ typedef enum dpmf_lower_bound_mode {
     DPMF_LOWER_BOUND_FORCE /* at any size, from a full search; DPMF_ERROR_UNSUPPORTED where none is known */
 } dpmf_lower_bound_mode;
 
+/*
+ * A loss: a function of the squared errors q_t = s^2 |B[t,:]|^2 of the steps (McKenna 2024, Appendix D.2; Pillutla et al. 2025,
+ * Section 4.4.2).
+ */
+typedef enum dpmf_loss {
+    DPMF_LOSS_RMS = 0, /* sqrt(mean q) */
+    DPMF_LOSS_MAX,     /* sqrt(max q) */
+    DPMF_LOSS_LP,      /* (mean q^(P/2))^(1/P), P = loss_power, 1 to 1000: 2 is the RMS loss, large ones come near the max loss */
+    DPMF_LOSS_LAST,    /* sqrt(q) of the last step */
+    DPMF_LOSS_OWN      /* own_loss */
+} dpmf_loss;
+
+/*
+ * Your own loss: the value for `steps` squared errors, above 0 and finite, and its derivatives by them, where `gradient` is not
+ * NULL: finite, and not negative, since a larger error is never better. It is called at many points, from the calling thread.
+ * `convex`: you state that it is convex in the squared errors. Then `banded` proves a lower bound from it; else there is none.
+ */
+typedef struct dpmf_loss_function {
+    double (*value)(void *context, int64_t steps, const double *squares, double *gradient);
+    void *context;
+    int convex;
+} dpmf_loss_function;
+
 typedef struct dpmf_evaluate_options {
     dpmf_adjacency adjacency;
     dpmf_sensitivity_bound sensitivity;
@@ -537,6 +562,10 @@ typedef struct dpmf_evaluate_options {
     dpmf_sensitivity_scope
         of; /* column: the losses at the largest column norm, as sampling needs; no lower bound then */
     dpmf_run run;
+    int64_t columns; /* 1: contributions are single numbers, whose sensitivity can be smaller (bound auto); 0: vectors */
+    dpmf_loss loss;  /* that `loss` of the evaluation has; weights multiply the squared errors */
+    double loss_power;                  /* of DPMF_LOSS_LP */
+    const dpmf_loss_function *own_loss; /* of DPMF_LOSS_OWN */
 } dpmf_evaluate_options;
 
 DPMF_API dpmf_evaluate_options dpmf_evaluate_options_defaults(void);
@@ -554,6 +583,7 @@ typedef struct dpmf_evaluation {
     double max_loss;
     double total_squared_loss;
     dpmf_lower_bound lower_bound;
+    double loss; /* the one that was asked for; 0: not computed, as for mechanisms from files */
 } dpmf_evaluation;
 
 /* Sensitivity, losses and lower bound in one call; `per_step` is NULL or gets s |B[t,:]| for every step. */
@@ -562,7 +592,12 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_evaluate(const dpmf_workload *workload
                                                    const dpmf_strategy *strategy, const dpmf_evaluate_options *options,
                                                    dpmf_evaluation *out, double *per_step);
 
-/* NULL participation means single; NULL options the defaults (only adjacency, sensitivity, of and run are read). */
+/*
+ * NULL participation means single; NULL options the defaults (only adjacency, sensitivity, of, run and columns are read).
+ * With `columns` = 1 contributions are numbers in [-1, 1] and the sensitivity is the largest |C u| over signs u on a
+ * pattern (Choquette-Choo et al. 2023, Section 2 and Appendix H): all signs are tried for patterns of up to 20 connected
+ * steps. Where that is smaller than what holds for vectors, out->columns is 1, and streams of more columns refuse it.
+ */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy,
                                                               const dpmf_participation *participation,
                                                               const dpmf_evaluate_options *options,
@@ -641,8 +676,6 @@ DPMF_API void dpmf_query_monotone_bands(int64_t count, double *lower, double *up
 
 /* ---- expert ---- */
 
-typedef enum dpmf_loss { DPMF_LOSS_RMS = 0, DPMF_LOSS_MAX } dpmf_loss;
-
 /* How an iteration ended; not an error. */
 typedef enum dpmf_outcome { DPMF_CONVERGED = 0, DPMF_ITERATION_LIMIT } dpmf_outcome;
 DPMF_API const char *dpmf_outcome_name(dpmf_outcome outcome); /* "converged", "iteration limit" */
@@ -686,6 +719,8 @@ typedef struct dpmf_optimize_options {
     dpmf_signs signs; /* blt */
     int damped;       /* toeplitz: 1: the square root of the workload times (1-nu)^t, with the best nu (Pillutla et al. 2025,
                        * Eq. 3.27), which any number of steps allows */
+    double loss_power;                  /* of DPMF_LOSS_LP; lp, last and own: banded, toeplitz, banded-toeplitz */
+    const dpmf_loss_function *own_loss; /* of DPMF_LOSS_OWN */
 } dpmf_optimize_options;
 
 DPMF_API dpmf_optimize_options dpmf_optimize_options_defaults(void); /* RMS, tolerance 1e-6 */
@@ -967,6 +1002,7 @@ typedef struct dpmf_design_limits {
     double max_overhead;     /* times the time of independent noise that a row may take; 0: speed was not measured */
     dpmf_loss loss;          /* whose noise was to be least */
     int64_t separation_high; /* federated over a range: its upper end; 0: elsewhere */
+    double loss_power;       /* of DPMF_LOSS_LP */
 } dpmf_design_limits;
 
 DPMF_API void dpmf_mechanism_free(dpmf_mechanism *mechanism);
@@ -1496,6 +1532,8 @@ typedef struct dpmf_design_options {
     const char *unit; /* what the mechanism protects one of; NULL: "example", and federated: with several participations
                        * it is asked for */
     dpmf_run run;
+    double loss_power; /* of DPMF_LOSS_LP. Candidates are optimized for the RMS loss (above 4 for the max loss too), and
+                        * compared by the loss; DPMF_LOSS_OWN is refused */
 } dpmf_design_options;
 
 DPMF_API dpmf_design_options dpmf_design_options_defaults(void);
@@ -1552,6 +1590,7 @@ typedef struct dpmf_candidate {
     double worst_ratio;        /* federated over a range, where it decides: the largest ratio of its noise to the best
                                 * candidate's at the same separation; 0 elsewhere, where the noise decides */
     int64_t worst_at;          /* that separation */
+    double loss, noise;        /* the loss that decides, and sigma x it */
 } dpmf_candidate;
 
 /* Least noise first (federated: least worst ratio). */

@@ -44,7 +44,7 @@ static int read_list(char *list, line_reader *reader) {
 }
 
 int lines_open(const arguments *given, line_reader *reader) {
-    const char *text = option_text(given, OPTION_COLUMNS);
+    const char *text = option_given(given, OPTION_COLUMNS) ? option_text(given, OPTION_COLUMNS) : "1";
     char shown[SHOWN];
     const bool number = strchr("+-0123456789.", text[0]) != NULL && strchr(text, ',') == NULL;
     reader->time = given->text[OPTION_TIME];

@@ -212,12 +212,14 @@ const option_row options[OPTION_TOTAL] = {
                                "for a matrix"},
     [OPTION_LOSS] =
         {.name = "loss",
-         .kind = KIND_CHOICE,
+         .kind = KIND_TEXT,
          .argument = "LOSS",
-         .values = "rms|max",
          .preset = "rms",
          .verbs = PLAN | DESIGN | EVALUATE | OPTIMIZE,
-         .help = "the loss that is optimized and compared with its lower bound: over all steps, or of the worst step"},
+         .help = "the loss that is optimized and compared with its lower bound: rms, over all steps; max, of the worst "
+                 "step; lp:P, the P-th root of the mean P-th power of the errors, P from 1 to 1000; last, of the last "
+                 "step. optimize takes the last two for banded, toeplitz and banded-toeplitz. design optimizes for "
+                 "rms and max, and chooses by any of them"},
     [OPTION_TOLERANCE] = {.name = "tolerance",
                           .kind = KIND_NUMBER,
                           .argument = "X",
@@ -491,11 +493,13 @@ const option_row options[OPTION_TOTAL] = {
         {.name = "columns",
          .kind = KIND_TEXT,
          .argument = "D|LIST",
-         .preset = "1",
-         .verbs = COUNT | QUERY | REPORT,
-         .help = "D numbers per line, separated by spaces, tabs or commas. Or CSV: names of columns, or their numbers "
+         .verbs = EVALUATE | OPTIMIZE | COUNT | QUERY | REPORT,
+         .help = "count: D numbers per line, separated by spaces, tabs or commas, default is 1. Or CSV: names of "
+                 "columns, or their numbers "
                  "from 1, joined by commas (visits,sales; 2,5; a single number with a comma after it: 2,). query, "
-                 "report: the sums on a line of the stream, required where a first number may be a time"},
+                 "report: the sums on a line of the stream, required where a first number may be a time. evaluate, "
+                 "optimize: 1 if contributions are single numbers, whose sensitivity can be smaller than that of "
+                 "vectors (streams of more columns then refuse the mechanism); default is any, or what FILE says"},
     [OPTION_TIME] = {.name = "time",
                      .kind = KIND_TEXT,
                      .argument = "COLUMN",

@@ -99,6 +99,7 @@ static int gather_errors(report *r) {
     how.weights = dpmf_mechanism_get(r->mechanism).weights;
     how.lower_bound = DPMF_LOWER_BOUND_NONE; /* the file's evaluation has it */
     how.of = r->held.sensitivity.of;
+    how.columns = r->held.sensitivity.columns;
     how.run = r->run;
     r->per_step = allocate(r->steps, sizeof *r->per_step);
     if (r->per_step == NULL) return fail_memory();

@@ -107,6 +107,9 @@ class dpmf_lower_bound_mode(enum.IntEnum):
 class dpmf_loss(enum.IntEnum):
     DPMF_LOSS_RMS = 0
     DPMF_LOSS_MAX = 1
+    DPMF_LOSS_LP = 2
+    DPMF_LOSS_LAST = 3
+    DPMF_LOSS_OWN = 4
 
 
 class dpmf_outcome(enum.IntEnum):
@@ -306,6 +309,7 @@ class dpmf_family(Structure):
         ("branching", c_int),
         ("optimize_signs", c_int),
         ("optimize_damped", c_int),
+        ("optimize_losses", c_int),
     ]
 
 
@@ -335,6 +339,15 @@ class dpmf_sensitivity(Structure):
         ("kind", c_int),
         ("of", c_int),
         ("method", c_char_p),
+        ("columns", c_int64),
+    ]
+
+
+class dpmf_loss_function(Structure):
+    _fields_ = [
+        ("value", CFUNCTYPE(c_double, c_void_p, c_int64, POINTER(c_double), POINTER(c_double))),
+        ("context", c_void_p),
+        ("convex", c_int),
     ]
 
 
@@ -346,6 +359,10 @@ class dpmf_evaluate_options(Structure):
         ("weights", POINTER(c_double)),
         ("of", c_int),
         ("run", dpmf_run),
+        ("columns", c_int64),
+        ("loss", c_int),
+        ("loss_power", c_double),
+        ("own_loss", POINTER(dpmf_loss_function)),
     ]
 
 
@@ -364,6 +381,7 @@ class dpmf_evaluation(Structure):
         ("max_loss", c_double),
         ("total_squared_loss", c_double),
         ("lower_bound", dpmf_lower_bound),
+        ("loss", c_double),
     ]
 
 
@@ -383,6 +401,8 @@ class dpmf_optimize_options(Structure):
         ("run", dpmf_run),
         ("signs", c_int),
         ("damped", c_int),
+        ("loss_power", c_double),
+        ("own_loss", POINTER(dpmf_loss_function)),
     ]
 
 
@@ -496,6 +516,7 @@ class dpmf_design_limits(Structure):
         ("max_overhead", c_double),
         ("loss", c_int),
         ("separation_high", c_int64),
+        ("loss_power", c_double),
     ]
 
 
@@ -677,6 +698,7 @@ class dpmf_design_options(Structure):
         ("tolerance", c_double),
         ("unit", c_char_p),
         ("run", dpmf_run),
+        ("loss_power", c_double),
     ]
 
 
@@ -718,6 +740,8 @@ class dpmf_candidate(Structure):
         ("confidence", c_double),
         ("worst_ratio", c_double),
         ("worst_at", c_int64),
+        ("loss", c_double),
+        ("noise", c_double),
     ]
 
 

@@ -13,6 +13,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 from . import errors
 from ._library import abi, c, choice, encode_text, flag, handle, integer, run_options, select, size_in_bytes, struct_of, text
 from ._object import Object
+from .loss import Loss
 from .mechanism import Mechanism, Progress, Sensitivity, sensitivity_of
 from .privacy import Privacy, parse, privacy_of, sampling_text
 from .problem import Workload
@@ -52,6 +53,8 @@ class Candidate:
     confidence: float
     worst_ratio: float = 0.0  #: federated over a range, where it decides; 0 elsewhere
     worst_at: int = 0  #: the separation of that ratio
+    loss: float = 0.0  #: the loss that decides
+    noise: float = 0.0  #: sigma x loss
 
 
 @dataclass(frozen=True)
@@ -313,7 +316,8 @@ def design(
             sampling=choice(abi.dpmf_sampling_kind, "none" if sampling == "any" else sampling, "sampling"),
             any_sampling=int(sampling == "any"),
             families=encode_text(names, "families", optional=True),
-            loss=choice(abi.dpmf_loss, loss, "loss"),
+            loss=Loss(loss).kind,
+            loss_power=Loss(loss).power,
             adjacency=parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value,
             precision=precision[dtype],
             federated=flag(federated, "federated"),

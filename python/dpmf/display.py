@@ -58,7 +58,12 @@ class Display:
             "sigma": self.sigma,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "sensitivity": {"value": sensitivity.value, "kind": sensitivity.kind, "method": sensitivity.method},
+            "sensitivity": {
+                "value": sensitivity.value,
+                "kind": sensitivity.kind,
+                "method": sensitivity.method,
+                "columns": sensitivity.columns,
+            },
             "rms_loss": self.rms_loss,
             "max_loss": self.max_loss,
             "lower_bound": {"rms_loss": bound.rms_loss, "max_loss": bound.max_loss, "scope": bound.scope},

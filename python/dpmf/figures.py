@@ -17,6 +17,8 @@ class Sensitivity:
     kind: str
     of: str
     method: str
+    #: That it holds for: 1, a stream of one column alone; None, any number of them.
+    columns: Optional[int] = None
 
 
 @dataclass(frozen=True)

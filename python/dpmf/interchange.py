@@ -77,4 +77,9 @@ def jax_privacy_stddev(mechanism: Mechanism, clip_norm: float) -> float:
     if require_mechanism(mechanism).sigma is None:
         raise errors.ArgumentError("the mechanism has no sigma")
     mechanism.confirm()  # a file may claim less sensitivity than it has
+    if mechanism.sensitivity.columns is not None:
+        raise errors.ArgumentError(
+            "the sensitivity of this mechanism holds for one column alone, and that privatizer adds noise to any number of "
+            "them; accepted: a mechanism evaluated without columns=1"
+        )
     return real(clip_norm, "clip_norm") * mechanism.sigma * mechanism.sensitivity.value

@@ -10,6 +10,7 @@ from typing import Any, Optional, Sequence, Union
 
 from . import errors
 from ._library import abi, c, choice, doubles, encode_text, handle, integer, numbers, path_bytes, run_options, select, struct_of, text
+from .loss import Loss, LossLike
 from .mechanism import Certificate, Mechanism, Progress
 from .privacy import parse, sampling_of
 from .problem import Participation, Strategy, Workload
@@ -25,8 +26,10 @@ MECHANISM = (
     "adjacency",
     "unit",
     "sensitivity",
+    "columns",
     "lower_bound",
     "weights",
+    "loss",
     "threads",
     "progress",
 )
@@ -55,8 +58,10 @@ def make(
     adjacency: str = "zero-out",
     unit: Optional[str] = None,
     sensitivity: str = "auto",
+    columns: Optional[int] = None,
     lower_bound: str = "auto",
     weights: Optional[Sequence[float]] = None,
+    loss: LossLike = "rms",
     made_by: Optional[str] = None,
     certificate: Optional[Certificate] = None,
     threads: int = 0,
@@ -83,17 +88,21 @@ def make(
         options.evaluate.sensitivity = parse("dpmf_sensitivity_bound_parse", ctypes.c_int, sensitivity, "sensitivity").value
         options.evaluate.lower_bound = choice(abi.dpmf_lower_bound_mode, lower_bound, "lower_bound")
         options.evaluate.weights = doubles(values)
+        options.evaluate.columns = integer(columns, "columns", optional=True) or 0
         options.evaluate.run = run
-        made = Mechanism(
-            handle(
-                "dpmf_mechanism_create",
-                Mechanism._free,
-                workload._handle,
-                participation._handle,
-                strategy._handle,
-                ctypes.byref(options),
+        asked = Loss(loss)
+        asked.put(options.evaluate)
+        with asked.again():
+            made = Mechanism(
+                handle(
+                    "dpmf_mechanism_create",
+                    Mechanism._free,
+                    workload._handle,
+                    participation._handle,
+                    strategy._handle,
+                    ctypes.byref(options),
+                )
             )
-        )
     if epsilon is not None and delta is not None:
         made = made.calibrate(epsilon, delta, threads=threads, progress=progress)
     made.certificate = certificate
@@ -120,8 +129,10 @@ def evaluate(
     adjacency: str = "zero-out",
     unit: Optional[str] = None,
     sensitivity: str = "auto",
+    columns: Optional[int] = None,
     lower_bound: str = "auto",
     weights: Optional[Sequence[float]] = None,
+    loss: LossLike = "rms",
     made_by: str = "closed form",
     threads: int = 0,
     progress: Progress = None,
@@ -132,6 +143,10 @@ def evaluate(
     buffers, levels                                 of a family that is named; as it needs them
     epsilon and delta, or sigma                     the first calibrate it
     unit                                            what the guarantee protects one of, "example" or "user"; it is recorded
+    columns                                         1: contributions are single numbers, whose sensitivity can be smaller;
+                                                    streams of more columns then refuse the mechanism. None: vectors
+    loss                                            "rms", "max", "lp:P", "last", or a function of the squared errors that returns
+                                                    (value, derivatives): `Mechanism.loss` is its value
     others                                          assumptions of the guarantee, and what to compute
 
     >>> evaluate("identity", 16, participation="cyclic:2,8").sensitivity.value ** 2
@@ -166,7 +181,7 @@ def optimize(
     steps: Optional[int] = None,
     workload: Any = "prefix",
     participation: Any = "single",
-    loss: str = "rms",
+    loss: LossLike = "rms",
     *,
     bands: Optional[int] = None,
     buffers: Optional[int] = None,
@@ -184,6 +199,7 @@ def optimize(
     adjacency: str = "zero-out",
     unit: Optional[str] = None,
     sensitivity: str = "auto",
+    columns: Optional[int] = None,
     lower_bound: str = "auto",
     weights: Optional[Sequence[float]] = None,
     made_by: Optional[str] = None,
@@ -192,6 +208,8 @@ def optimize(
 ) -> Mechanism:
     """The best strategy of a family: one of `families()` that can be optimized.
 
+    loss                  as in `evaluate`; "lp:P", "last" and functions for banded, toeplitz and banded-toeplitz. A function whose
+                          attribute `convex` is true gives `banded` a proven bound
     bands to tolerance    of the search
     the rest              of the mechanism, as in `evaluate`. `Mechanism.certificate` has the outcome of the search
 
@@ -208,7 +226,6 @@ def optimize(
     with run_options(threads, progress) as run:
         wanted = struct_of(
             "dpmf_optimize_options_defaults",
-            loss=choice(abi.dpmf_loss, loss, "loss"),
             weights=doubles(values),
             run=run,
             bands=bands,
@@ -221,14 +238,17 @@ def optimize(
             taper=taper,
             tolerance=tolerance,
         )
-        c.dpmf_optimize(
-            encode_text(family, "family"),
-            workload._handle,
-            participation._handle,
-            ctypes.byref(wanted),
-            ctypes.byref(out),
-            ctypes.byref(result),
-        )
+        asked = Loss(loss)
+        asked.put(wanted)
+        with asked.again():
+            c.dpmf_optimize(
+                encode_text(family, "family"),
+                workload._handle,
+                participation._handle,
+                ctypes.byref(wanted),
+                ctypes.byref(out),
+                ctypes.byref(result),
+            )
     if not out:
         raise errors.UnsupportedError(
             "%s: above %d steps there are bounds, %.9g to %.9g, and no strategy"

@@ -147,6 +147,11 @@ class Mechanism(Display, Filed, Object):
         return self._evaluation.max_loss
 
     @property
+    def loss(self) -> Optional[float]:
+        """The loss that was asked for when it was evaluated; None: it is from a file or a design."""
+        return self._evaluation.loss or None
+
+    @property
     def total_squared_loss(self) -> float:
         return self._evaluation.total_squared_loss
 
@@ -314,6 +319,7 @@ class Mechanism(Display, Filed, Object):
         with run_options() as run:
             options = struct_of("dpmf_evaluate_options_defaults", run=run)
             options.adjacency = c.dpmf_mechanism_get(self._handle).adjacency
+            options.columns = self.sensitivity.columns or 0
             strategy = c.dpmf_mechanism_get(self._handle).strategy
             c.dpmf_sensitivity_observed(
                 strategy, len(pairs[0]), unit, step, ctypes.byref(options), ctypes.byref(found), ctypes.byref(worst)
@@ -358,6 +364,7 @@ class Mechanism(Display, Filed, Object):
         with run_options() as run:
             options = struct_of("dpmf_evaluate_options_defaults", run=run)
             options.adjacency = c.dpmf_mechanism_get(self._handle).adjacency
+            options.columns = self.sensitivity.columns or 0
             c.dpmf_sensitivity_compute(
                 c.dpmf_mechanism_get(self._handle).strategy, taken._handle, ctypes.byref(options), ctypes.byref(found)
             )
@@ -442,7 +449,8 @@ class Mechanism(Display, Filed, Object):
 
 def sensitivity_of(struct: Any) -> Sensitivity:
     of = abi.dpmf_sensitivity_scope(struct.of).name.rsplit("_", 1)[1].lower()
-    return Sensitivity(struct.value, text(c.dpmf_certainty_name(struct.kind)), of, text(struct.method))
+    kind = text(c.dpmf_certainty_name(struct.kind))
+    return Sensitivity(struct.value, kind, of, text(struct.method), struct.columns or None)
 
 
 def _borrow(kind: Any, pointer: Any, owner: Any) -> Any:

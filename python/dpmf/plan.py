@@ -12,6 +12,7 @@ from ._library import abi, c, choice, encode_text, handle, integer, real, run_op
 from ._library import struct_of, text
 from ._object import Object
 from .design import joined_names
+from .loss import Loss
 from .mechanism import Mechanism, Progress
 from .privacy import parse, sampling_text
 
@@ -166,7 +167,8 @@ def plan(
             sampling=choice(abi.dpmf_sampling_kind, "none" if sampling == "any" else sampling, "sampling"),
             any_sampling=int(sampling == "any"),
             families=encode_text(joined_names(families), "families", optional=True),
-            loss=choice(abi.dpmf_loss, loss, "loss"),
+            loss=Loss(loss).kind,
+            loss_power=Loss(loss).power,
             adjacency=parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value,
             run=run,
             dim=dim,

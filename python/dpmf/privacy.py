@@ -159,6 +159,7 @@ def protected_by(options: Any) -> "Dict[str, Any]":
         "family": text(covered.family),
         "correlated": bool(covered.correlated) if known else None,
         "sensitivity": covered.sensitivity.value or None,
+        "columns": covered.sensitivity.columns or None,
         "digest": text(covered.digest) or None,
     }
 

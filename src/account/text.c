@@ -404,9 +404,11 @@ static void add_mechanism(text *t, const dpmf_account_options *o) {
     add(t, c->correlated ? ". The noise of different steps is correlated: they are protected together, as one release"
                          : ". The noise of different steps is independent");
     if (c->sensitivity.value > 0)
-        add(t, ". %s %.4g (%s, rounded up) for a clip norm of 1",
+        add(t, ". %s %.4g (%s, rounded up) for a clip norm of 1%s",
             c->sensitivity.of == DPMF_SENSITIVITY_COLUMN ? "Largest column norm" : "Sensitivity",
-            up(c->sensitivity.value), dpmf_certainty_name(c->sensitivity.kind));
+            up(c->sensitivity.value), dpmf_certainty_name(c->sensitivity.kind),
+            c->sensitivity.columns == 1 ? " and contributions of one number: it holds for streams of one column alone"
+                                        : "");
     if (c->digest != NULL && c->digest[0] != 0) add(t, ". SHA-256 of the mechanism: %s", c->digest);
     add(t, ".\n");
 }

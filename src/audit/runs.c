@@ -3,6 +3,7 @@
 #include "audit/audit.h"
 
 #include "base/memory.h"
+#include "mechanism/mechanism.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -130,9 +131,11 @@ done:
 
 dpmf_status audit_run_noise(dpmf_audit *a, const dpmf_mechanism *actual, const uint8_t key[DPMF_KEY_SIZE]) {
     dpmf_noise_options wanted = dpmf_noise_options_defaults();
+    dpmf_mechanism wide = *actual; /* borrows all: each canary has one column, and no other unit is there to protect */
     dpmf_noise *noise = NULL;
     double *row = NULL;
     dpmf_status status = DPMF_OK;
+    wide.problem.evaluation.sensitivity.columns = 0;
     wanted.precision = DPMF_FLOAT64;
     wanted.label = "dpmf audit";
     wanted.run = a->options.run;
@@ -140,7 +143,7 @@ dpmf_status audit_run_noise(dpmf_audit *a, const dpmf_mechanism *actual, const u
     TRY(toss(a, key));
     TRY(take_all(a, key));
     TRY_DONE(base_alloc_doubles(a->canaries, "a row", &row));
-    TRY_DONE(dpmf_noise_create(actual, a->canaries, 1.0, key, &wanted, &noise));
+    TRY_DONE(dpmf_noise_create(&wide, a->canaries, 1.0, key, &wanted, &noise));
     for (int64_t t = 0; t < a->steps; t++) {
         const dpmf_segment all = {row, a->canaries};
         for (int64_t i = 0; i < a->canaries; i++)

@@ -71,7 +71,7 @@ int design_may_skip(dpmf_status status) {
 
 dpmf_optimize_options design_optimize_options(const dpmf_design *d) {
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
-    o.loss = d->problem.loss;
+    o.loss = design_searches_max(d) ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
     o.tolerance = d->options.tolerance;
     o.run = d->options.run;
     return o;
@@ -141,6 +141,15 @@ dpmf_status design_ask_time(dpmf_design *d, int64_t i, int *enough) {
     return DPMF_OK;
 }
 
+double design_error(const dpmf_design *d, const candidate *c) {
+    if (d->problem.loss > DPMF_LOSS_MAX) return c->asked_error;
+    return d->problem.loss == DPMF_LOSS_MAX ? c->max_error : sqrt(c->squared_errors / (double)d->problem.steps);
+}
+
+int design_searches_max(const dpmf_design *d) {
+    return d->problem.loss == DPMF_LOSS_MAX || (d->problem.loss == DPMF_LOSS_LP && d->problem.loss_power > 4);
+}
+
 /* The errors without the sensitivity; infinite where they diverge. */
 static dpmf_status find_errors(const dpmf_design *d, candidate *c) {
     base_running total = {0};
@@ -150,6 +159,7 @@ static dpmf_status find_errors(const dpmf_design *d, candidate *c) {
         if (d->candidates[i].strategy == c->strategy) { /* with another sampling */
             c->squared_errors = d->candidates[i].squared_errors;
             c->max_error = d->candidates[i].max_error;
+            c->asked_error = d->candidates[i].asked_error;
             return DPMF_OK;
         }
     c->squared_errors = INFINITY;
@@ -158,8 +168,12 @@ static dpmf_status find_errors(const dpmf_design *d, candidate *c) {
     for (int64_t t = 0; t < d->problem.steps; t++) {
         base_running_add(&total, errors[t] * errors[t]);
         c->max_error = fmax(c->max_error, errors[t]);
+        errors[t] *= errors[t];
     }
     c->squared_errors = base_running_value(&total);
+    if (d->problem.loss > DPMF_LOSS_MAX)
+        c->asked_error = problem_loss_value(&(problem_loss){d->problem.loss, d->problem.loss_power, NULL},
+                                            d->problem.steps, errors, NULL);
 done:
     base_free(errors);
     return design_may_skip(status) ? DPMF_OK : status;
@@ -169,6 +183,7 @@ static dpmf_status find_sensitivity(const dpmf_design *d, candidate *c) {
     const dpmf_sampling *sampling = &c->info.sampling;
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     o.adjacency = d->problem.adjacency;
+    o.columns = d->options.dim == 1;
     o.run = d->options.run;
     if (!dpmf_sampling_is_none(sampling)) {
         account_amplification found;
@@ -248,7 +263,9 @@ dpmf_status design_evaluate(const dpmf_design *d, candidate *c, double *noise) {
     info->max_loss = info->sensitivity.value * c->max_error;
     info->noise_rms = info->sigma * info->rms_loss;
     info->noise_max = info->sigma * info->max_loss;
-    *noise = d->problem.loss == DPMF_LOSS_MAX ? info->noise_max : info->noise_rms;
+    info->loss = info->sensitivity.value * design_error(d, c);
+    info->noise = info->sigma * info->loss;
+    *noise = info->noise;
     if (c->compared == 0) c->compared = *noise;
     return DPMF_OK;
 }
@@ -312,7 +329,7 @@ dpmf_status design_optimize(const dpmf_design *d, const search_request *request,
 /* Keeps the optimizer's bound if it holds for all mechanisms under this participation and is stronger than the known one. */
 static void take_bound(dpmf_design *d, const dpmf_optimization *found) {
     const double unit = d->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
-    double *known = d->problem.loss == DPMF_LOSS_MAX ? &d->proven.max_loss : &d->proven.rms_loss;
+    double *known = design_searches_max(d) ? &d->proven.max_loss : &d->proven.rms_loss;
     if (found->scope == NULL || strncmp(found->scope, "any mechanism", 13) != 0) return;
     if (!(unit * found->optimum_lower > *known)) return;
     d->proven.scope = found->scope;
@@ -328,7 +345,7 @@ static dpmf_status add_one(dpmf_design *d, const search_request *request, double
     if (status == DPMF_OK && s != NULL) {
         if (!request->for_rms_loss) take_bound(d, &found);
         snprintf(made_by, sizeof made_by, "design: %s, %s loss, %s", request->family,
-                 d->problem.loss == DPMF_LOSS_MAX && !request->for_rms_loss ? "max" : "rms",
+                 design_searches_max(d) && !request->for_rms_loss ? "max" : "rms",
                  d->problem.participation->text);
         const candidate c = {.strategy = s, .info.is_search_point = request->is_search_point};
         status = design_add(d, &c, made_by, noise);
@@ -344,17 +361,18 @@ dpmf_status design_add_best(dpmf_design *d, const search_request *request, doubl
     TRY(add_one(d, request, &first));
     other.for_rms_loss = 1;
     if (request->rms_tolerance > 0) other.tolerance = request->rms_tolerance;
-    if (d->problem.loss == DPMF_LOSS_MAX && !request->for_rms_loss) TRY(add_one(d, &other, &second));
+    if (design_searches_max(d) && !request->for_rms_loss) TRY(add_one(d, &other, &second));
     if (noise != NULL) *noise = fmin(first, second);
     return DPMF_OK;
 }
 
 dpmf_status design_find_bound(dpmf_design *d) {
     problem_facts *p = &d->problem;
-    const int both = p->loss == DPMF_LOSS_MAX || workload_is_single(p->participation);
+    const int both = design_searches_max(d) || workload_is_single(p->participation);
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     if (d->proven.scope != NULL) return DPMF_OK;
     o.adjacency = p->adjacency;
+    o.columns = d->options.dim == 1;
     o.run = d->options.run;
     TRY(optimum_lower_bound(p->workload, p->participation, &o, both ? EPOCHS_BOTH : EPOCHS_RMS_LOSS, NULL,
                             &p->evaluation.lower_bound));
@@ -363,7 +381,10 @@ dpmf_status design_find_bound(dpmf_design *d) {
     return DPMF_OK;
 }
 
+/* The mean of P-th powers, P >= 2, is no less than that of squares; for other losses no bound is known. */
 double design_bound_noise(const dpmf_design *d) {
+    const problem_facts *p = &d->problem;
+    if (p->loss == DPMF_LOSS_LAST || (p->loss == DPMF_LOSS_LP && p->loss_power < 2)) return 0;
     return d->unsampled.sigma * (d->problem.loss == DPMF_LOSS_MAX ? d->proven.max_loss : d->proven.rms_loss);
 }
 

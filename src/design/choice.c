@@ -263,12 +263,14 @@ static void reason(const dpmf_design *d, int64_t i, dpmf_candidate *c) {
 
 static void add_choice(text *t, const dpmf_design *d, int64_t chosen) {
     const dpmf_candidate *c = &d->candidates[chosen].info;
-    const int max_loss = d->problem.loss == DPMF_LOSS_MAX;
+    char asked[PROBLEM_LOSS_TEXT];
+    problem_loss_text(&(problem_loss){d->problem.loss, d->problem.loss_power, NULL}, asked);
     name(t, c);
     add(t, "%s. Its %s noise, sigma %.6g x loss %.6g = %.6g, is %s", c->normalized ? ", columns normalized" : "",
-        max_loss ? "largest" : "RMS", base_safe_digits(c->sigma, 6, 1),
-        base_safe_digits(max_loss ? c->max_loss : c->rms_loss, 6, 1),
-        base_safe_digits(max_loss ? c->noise_max : c->noise_rms, 6, 1),
+        d->problem.loss == DPMF_LOSS_MAX   ? "largest"
+        : d->problem.loss == DPMF_LOSS_RMS ? "RMS"
+                                           : asked,
+        base_safe_digits(c->sigma, 6, 1), base_safe_digits(c->loss, 6, 1), base_safe_digits(c->noise, 6, 1),
         d->options.federated ? "that at separation " : "the least of the eligible candidates");
     if (d->options.federated && d->options.separation_low == d->options.separation_high)
         add(t, "%lld, and no eligible candidate has less", (long long)d->options.separation_low);

@@ -109,8 +109,10 @@ static dpmf_status check_question(const dpmf_workload *workload, const dpmf_desi
         kinds++;
     if ((unsigned)o->sampling >= (unsigned)kinds)
         return base_fail(DPMF_ERROR_ARGUMENT, "design: sampling %d, accepted 0 to %d", (int)o->sampling, kinds - 1);
-    if ((unsigned)o->loss > DPMF_LOSS_MAX)
-        return base_fail(DPMF_ERROR_ARGUMENT, "design: loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
+    if (o->loss == DPMF_LOSS_OWN)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "design: a loss of your own is for evaluate and optimize, accepted here: rms, "
+                                                 "max, lp and last");
+    TRY(problem_loss_check(&(problem_loss){o->loss, o->loss_power, NULL}, "design"));
     if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
         return base_fail(DPMF_ERROR_ARGUMENT, "design: adjacency %d, accepted 0 to 2", (int)o->adjacency);
     if ((unsigned)o->precision > DPMF_FLOAT64)
@@ -160,6 +162,7 @@ static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_
                                  .participation = participation,
                                  .adjacency = o->adjacency,
                                  .loss = o->loss,
+                                 .loss_power = o->loss_power,
                                  .epsilon = o->epsilon,
                                  .delta = o->delta};
     TRY(make_plain(workload, &d->plain));
@@ -204,6 +207,7 @@ static dpmf_status make_mechanism(dpmf_design *d) {
     const double s = c->info.sensitivity.value;
     dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
     o.evaluate.adjacency = d->problem.adjacency;
+    o.evaluate.columns = with->dim == 1;
     o.evaluate.run = with->run;
     o.sigma = c->info.sigma;
     o.sampling = c->info.sampling;
@@ -214,7 +218,8 @@ static dpmf_status make_mechanism(dpmf_design *d) {
         .memory = with->memory < MOST ? with->memory : 0,
         .max_overhead = isfinite(with->max_overhead) ? with->max_overhead : 0,
         .loss = d->problem.loss,
-        .separation_high = with->federated && with->separation_low < with->separation_high ? with->separation_high : 0};
+        .separation_high = with->federated && with->separation_low < with->separation_high ? with->separation_high : 0,
+        .loss_power = d->problem.loss == DPMF_LOSS_LP ? d->problem.loss_power : 0};
     problem_facts p = d->problem;
     p.evaluation = (dpmf_evaluation){.sensitivity = c->info.sensitivity,
                                      .rms_loss = c->info.rms_loss,
@@ -246,9 +251,7 @@ dpmf_status design_finish(dpmf_design *d) {
     TRY(design_find_bound(d));
     const double bound = design_bound_noise(d);
     for (int64_t i = 0; i < d->count && bound > 0; i++)
-        d->candidates[i].info.ratio =
-            (d->problem.loss == DPMF_LOSS_MAX ? d->candidates[i].info.noise_max : d->candidates[i].info.noise_rms) /
-            bound;
+        d->candidates[i].info.ratio = d->candidates[i].info.noise / bound;
     TRY(make_mechanism(d));
     d->options.families = d->options.unit = NULL; /* the caller's, and of no more use */
     return DPMF_OK;

@@ -25,9 +25,14 @@ typedef struct candidate {
     double compared;         /* the noise that candidates are ordered by */
     double squared_errors;   /* without the sensitivity: their sum over the steps, and the largest error */
     double max_error;
+    double asked_error; /* the same for a loss that is neither RMS nor max */
     double slack; /* of its account, relative in epsilon; 0: the account's own */
     char made_by[160];
 } candidate;
+
+/* The loss that decides, without the sensitivity; and is it searched for by the max loss (lp with a large power is)? */
+double design_error(const dpmf_design *d, const candidate *c);
+int design_searches_max(const dpmf_design *d);
 
 typedef struct search_request {
     const char *family;

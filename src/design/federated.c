@@ -81,10 +81,14 @@ static dpmf_status error_of(const dpmf_design *d, const dpmf_strategy *s, double
     for (int64_t t = 0; t < d->problem.steps && status == DPMF_OK; t++) {
         square += per_step[t] * per_step[t] / (double)d->problem.steps;
         largest = fmax(largest, per_step[t]);
+        per_step[t] *= per_step[t];
     }
+    double error = d->problem.loss == DPMF_LOSS_MAX ? largest : sqrt(square);
+    if (status == DPMF_OK && d->problem.loss > DPMF_LOSS_MAX)
+        error = problem_loss_value(&(problem_loss){d->problem.loss, d->problem.loss_power, NULL}, d->problem.steps,
+                                   per_step, NULL);
     base_free(per_step);
     if (status != DPMF_OK) return status;
-    double error = d->problem.loss == DPMF_LOSS_MAX ? largest : sqrt(square);
     *out = isfinite(error) ? error : INFINITY;
     return DPMF_OK;
 }
@@ -94,6 +98,7 @@ static dpmf_status sensitivity_at(const dpmf_design *d, const dpmf_strategy *s, 
     dpmf_participation *participation = NULL;
     dpmf_sensitivity found = {0};
     o.adjacency = d->problem.adjacency;
+    o.columns = d->options.dim == 1;
     o.run = d->options.run;
     TRY(separated(d, separation, &participation));
     dpmf_status status = dpmf_sensitivity_compute(s, participation, &o, &found);

@@ -154,10 +154,6 @@ static int watch(void *context, const char *what, double done) {
     return atomic_load(&h->crew->cancelled);
 }
 
-static double noise_of(const dpmf_candidate *c, dpmf_loss loss) {
-    return loss == DPMF_LOSS_MAX ? c->noise_max : c->noise_rms;
-}
-
 /* Independent noise, as the table of families names it. */
 static const strategy_family *baseline(void) {
     const strategy_family *f = strategy_family_next(NULL);
@@ -208,8 +204,8 @@ static dpmf_status fill_point(void *context, int64_t item, int worker) {
     TRY_DONE(design_find(workload, &asked, part, &d));
     TRY_DONE(find_independent(d, workload, &asked, part, &row->independent));
     row->chosen = d->candidates[d->chosen].info;
-    row->noise_per_epoch = noise_of(&row->chosen, asked.loss) / row->epochs;
-    row->independent_noise_per_epoch = noise_of(&row->independent, asked.loss) / row->epochs;
+    row->noise_per_epoch = row->chosen.noise / row->epochs;
+    row->independent_noise_per_epoch = row->independent.noise / row->epochs;
     row->seconds_per_step = design_seconds(d, row->chosen.overhead);
     design_keep_chosen(d);
     d->options.run = p->options.design.run; /* `own` ends here */

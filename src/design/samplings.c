@@ -98,9 +98,7 @@ static int allocation_loses(const dpmf_design *d, const candidate *independent) 
             least = fmin(least, d->candidates[i].compared);
     }
     /* its columns have norm 1 */
-    const double loss = d->problem.loss == DPMF_LOSS_MAX ? independent->max_error
-                                                         : sqrt(independent->squared_errors / (double)d->problem.steps);
-    const double sigma = DESIGN_CLOSE * least / loss;
+    const double sigma = DESIGN_CLOSE * least / design_error(d, independent);
     return isfinite(sigma) &&
            design_allocation_exceeds(d->problem.steps, d->options.epochs, sigma, d->problem.epsilon, d->problem.delta);
 }

@@ -114,7 +114,8 @@ static dpmf_status read_sensitivity(const cJSON *root, dpmf_sensitivity_bound *b
     out->method = sensitivity_method(method);
     if (out->method == NULL)
         return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the method of the sensitivity is not known");
-    return DPMF_OK;
+    if (cJSON_GetObjectItemCaseSensitive(object, "columns") == NULL) return DPMF_OK; /* for any dimension */
+    return base_json_get_integer(object, "columns", "sensitivity", 1, 1, &out->columns);
 }
 
 static dpmf_status read_lower_bound(const cJSON *root, dpmf_lower_bound *out) {
@@ -157,7 +158,10 @@ static dpmf_status read_designed(const cJSON *root, dpmf_design_limits *out) {
     TRY(base_json_get_text(object, "loss", "designed", &loss));
     TRY(base_json_get_integer(object, "separation_high", "designed", 0, most, &out->separation_high));
     out->memory = (uint64_t)memory;
-    out->loss = strcmp(loss, "max") == 0 ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
+    problem_loss found = {DPMF_LOSS_RMS, 0, NULL};
+    TRY(problem_loss_read(loss, &found));
+    out->loss = found.kind;
+    out->loss_power = found.power;
     return DPMF_OK;
 }
 
@@ -270,6 +274,7 @@ static dpmf_status leading_sensitivity(const dpmf_mechanism *m, int64_t steps, c
     how.adjacency = m->problem.adjacency;
     how.sensitivity = m->bound;
     how.of = whole->of;
+    how.columns = whole->columns;
     how.run = *run;
     TRY_DONE(strategy_create_leading(m->strategy, steps, &leading));
     /* Makes the participation of the first steps alone, with the epochs that have begun. */

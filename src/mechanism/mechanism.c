@@ -26,6 +26,22 @@ dpmf_mechanism_options dpmf_mechanism_options_defaults(void) {
 /* Above this many steps an array of all errors, 128 MB, is not made where the sums are known without it. */
 static const int64_t CLOSED_FORM_STEPS = (int64_t)1 << 24;
 
+/* A loss that is neither of the two that every evaluation has, from the errors. */
+static dpmf_status find_loss(int64_t n, const double *errors, const dpmf_evaluate_options *o, double *out) {
+    const problem_loss loss = {o->loss, o->loss_power, o->own_loss};
+    double *squares = NULL;
+    TRY(base_alloc_doubles(n, "the squared errors", &squares));
+    for (int64_t t = 0; t < n; t++)
+        squares[t] = errors[t] * errors[t];
+    const double found = problem_loss_value(&loss, n, squares, NULL);
+    base_free(squares);
+    if (!(found >= 0 && isfinite(found)))
+        return base_fail(loss.kind == DPMF_LOSS_OWN ? DPMF_ERROR_ARGUMENT : DPMF_ERROR_NUMERICAL,
+                         "the loss is %g, accepted: finite and not negative", found);
+    *out = found;
+    return DPMF_OK;
+}
+
 /* Computes the losses from the sensitivity and the errors of all steps, which go to `per_step` if that is not NULL. */
 static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strategy *strategy,
                                 const dpmf_evaluate_options *o, dpmf_evaluation *result, double *per_step) {
@@ -33,7 +49,7 @@ static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strate
     int64_t n = strategy->steps;
     base_running total = {0};
     dpmf_status status = DPMF_OK;
-    if (n > CLOSED_FORM_STEPS && per_step == NULL && o->weights == NULL &&
+    if (n > CLOSED_FORM_STEPS && per_step == NULL && o->weights == NULL && o->loss <= DPMF_LOSS_MAX &&
         error_sums(workload, strategy, &sum, &largest)) {
         result->total_squared_loss = s * s * sum;
         result->max_loss = s * sqrt(largest);
@@ -47,6 +63,7 @@ static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strate
         result->max_loss = fmax(result->max_loss, errors[t]);
     }
     result->total_squared_loss = base_running_value(&total);
+    if (o->loss > DPMF_LOSS_MAX) TRY_DONE(find_loss(n, errors, o, &result->loss));
     if (per_step != NULL && isfinite(result->total_squared_loss)) memcpy(per_step, errors, (size_t)n * sizeof *errors);
 done:
     base_free(errors);
@@ -74,10 +91,12 @@ static dpmf_status evaluate(problem_facts *p, const dpmf_strategy *strategy, con
         return base_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
                          (long long)p->workload->steps, (long long)n);
     if (o.weights != NULL) TRY(optimum_check_weights(n, o.weights));
+    TRY(problem_loss_check(&(problem_loss){o.loss, o.loss_power, o.own_loss}, "evaluate"));
     TRY(dpmf_sensitivity_compute(strategy, p->participation, &o, &result.sensitivity));
     if (o.of == DPMF_SENSITIVITY_PARTICIPATION) TRY(mechanism_bound(p, &o, &result.lower_bound));
     TRY(put_together(p->workload, strategy, &o, &result, per_step));
     result.rms_loss = sqrt(result.total_squared_loss / (double)n);
+    if (o.loss <= DPMF_LOSS_MAX) result.loss = o.loss == DPMF_LOSS_MAX ? result.max_loss : result.rms_loss;
     if (!isfinite(result.total_squared_loss))
         return base_fail(DPMF_ERROR_NUMERICAL, "the loss is beyond the range of a double");
     p->evaluation = result;
@@ -119,8 +138,9 @@ static dpmf_status check_made_by(const char *text) {
 static dpmf_status check_designed(const dpmf_design_limits *d) {
     const int64_t most = (int64_t)1 << 53; /* what the file can hold */
     if (d->dim == 0) return DPMF_OK;
+    TRY(problem_loss_check(&(problem_loss){d->loss, d->loss_power, NULL}, "designed"));
     if (d->dim < 0 || d->dim > most || d->memory > (uint64_t)most || d->separation_high < 0 ||
-        d->separation_high > most || (unsigned)d->loss > DPMF_LOSS_MAX ||
+        d->separation_high > most || (unsigned)d->loss > DPMF_LOSS_LAST ||
         (d->max_overhead != 0 && !(d->max_overhead >= 1 && isfinite(d->max_overhead))))
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "designed for rows of %lld numbers, %llu bytes and an overhead of %g: accepted up to 2^53 "
@@ -289,6 +309,14 @@ dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *m) {
                                  .response = m->response};
 }
 
+dpmf_status mechanism_check_columns(const dpmf_mechanism *m, int64_t dim) {
+    if (m->problem.evaluation.sensitivity.columns == 0 || dim == 1) return DPMF_OK;
+    return base_fail(DPMF_ERROR_ARGUMENT,
+                     "dim = %lld: the sensitivity of this mechanism holds for one column alone, and vectors can "
+                     "move the answers further; accepted 1, or a mechanism evaluated without columns = 1",
+                     (long long)dim);
+}
+
 /* ---- the description ---- */
 
 /* Canonical JSON with shortest digits, and raw arrays: the same exactly for equal mechanisms. The digest is its SHA-256. */
@@ -333,6 +361,7 @@ dpmf_status mechanism_describe(const dpmf_mechanism *m, base_writer *w, base_ten
     base_json_text(w, "of", e->sensitivity.of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
     base_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
     base_json_text(w, "method", e->sensitivity.method);
+    if (e->sensitivity.columns != 0) base_json_integer(w, "columns", e->sensitivity.columns); /* else of any dimension */
     base_json_close(w, '}');
     base_json_bool(w, "weighted", m->problem.weights != NULL);
     base_json_double(w, "rms_loss", e->rms_loss);
@@ -349,12 +378,14 @@ dpmf_status mechanism_describe(const dpmf_mechanism *m, base_writer *w, base_ten
     }
     describe_known(w, "response", m->response);
     base_json_text(w, "made_by", m->made_by);
+    char loss[PROBLEM_LOSS_TEXT];
     if (m->designed.dim != 0) { /* files of mechanisms that no design chose stay as they were */
         base_json_open(w, "designed", '{');
         base_json_integer(w, "dim", m->designed.dim);
         base_json_integer(w, "memory", (int64_t)m->designed.memory);
         base_json_double(w, "max_overhead", m->designed.max_overhead);
-        base_json_text(w, "loss", m->designed.loss == DPMF_LOSS_MAX ? "max" : "rms");
+        problem_loss_text(&(problem_loss){m->designed.loss, m->designed.loss_power, NULL}, loss);
+        base_json_text(w, "loss", loss);
         base_json_integer(w, "separation_high", m->designed.separation_high);
         base_json_close(w, '}');
     }
@@ -461,6 +492,7 @@ static dpmf_status confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *
     how.adjacency = m->problem.adjacency;
     how.sensitivity = m->bound;
     how.of = claimed->of;
+    how.columns = claimed->columns;
     how.run = *run;
     TRY(dpmf_sensitivity_compute(m->strategy, m->problem.participation, &how, &found));
     if (found.value <= claimed->value * (1 + ROUNDING)) return DPMF_OK;
@@ -528,6 +560,7 @@ static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampl
     dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
     o.evaluate.adjacency = m->problem.adjacency;
     o.evaluate.sensitivity = m->bound;
+    o.evaluate.columns = m->problem.evaluation.sensitivity.columns;
     o.evaluate.weights = m->problem.weights;
     o.evaluate.run = *run;
     o.sampling = *sampling;

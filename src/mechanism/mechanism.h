@@ -42,6 +42,9 @@ DPMF_MUST_CHECK dpmf_status mechanism_bound(const problem_facts *p, const dpmf_e
 DPMF_MUST_CHECK dpmf_status mechanism_make(const problem_facts *p, const dpmf_strategy *strategy,
                                            const dpmf_mechanism_options *o, dpmf_mechanism **out);
 
+/* Refuses a stream of `dim` numbers in all where the sensitivity holds for one column alone. */
+DPMF_MUST_CHECK dpmf_status mechanism_check_columns(const dpmf_mechanism *mechanism, int64_t dim);
+
 /* Checks sigma, the guarantee, the sampling, the unit and made_by, and fills in the digest. */
 DPMF_MUST_CHECK dpmf_status mechanism_finish(dpmf_mechanism *mechanism);
 

@@ -31,6 +31,7 @@ static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t colu
     if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "counter: the mechanism is NULL");
     if (columns < 1 || columns > 1000000)
         return base_fail(DPMF_ERROR_ARGUMENT, "columns = %" PRId64 ", accepted 1 to 1000000", columns);
+    TRY(mechanism_check_columns(mechanism, columns));
     workload_inverse_bands(mechanism->problem.workload, &q, &r);
     if (q < 0)
         return base_fail(DPMF_ERROR_UNSUPPORTED,

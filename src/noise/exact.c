@@ -71,6 +71,7 @@ dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, d
                          "exact noise: the mechanism is NULL, or dim = %lld, accepted 1 or more, or clip = %g, "
                          "accepted: positive and finite",
                          (long long)dim, clip);
+    TRY(mechanism_check_columns(m, dim));
     TRY(noise_plan_make(m->strategy, &wanted, 1, &plan));
     TRY(check_covered(&plan, &m->sampling, m->problem.adjacency));
     TRY(plan.bound(&plan, run, &b));

@@ -62,6 +62,7 @@ static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, d
     if ((int)o->precision < DPMF_FLOAT32 || o->precision > DPMF_FLOAT64)
         return base_fail(DPMF_ERROR_ARGUMENT, "precision %d, accepted 0 (float32) and 1 (float64)", (int)o->precision);
     TRY(check_shard(dim, o));
+    TRY(mechanism_check_columns(mechanism, dim));
     if (o->lookahead < 0)
         return base_fail(DPMF_ERROR_ARGUMENT, "lookahead = %" PRId64 ", accepted 0 (chosen) or more", o->lookahead);
     if (o->state != NULL && *o->state == '\0') return base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");

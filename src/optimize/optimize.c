@@ -54,6 +54,10 @@ static int takes_variants(const dpmf_family *f) {
     return f->optimize_variants;
 }
 
+static int takes_losses(const dpmf_family *f) {
+    return f->optimize_losses;
+}
+
 static dpmf_status check_bands(const dpmf_family *f, int64_t steps, int64_t bands) {
     if (!f->optimize_bands && bands != 0)
         return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, but it has none to choose", f->name,
@@ -82,9 +86,17 @@ static dpmf_status check_buffers(const dpmf_family *f, const dpmf_optimize_optio
 }
 
 static dpmf_status check_choices(const dpmf_family *f, const dpmf_optimize_options *o) {
-    char list[STRATEGY_FAMILY_LIST];
-    if ((unsigned)o->loss > DPMF_LOSS_MAX)
-        return base_fail(DPMF_ERROR_ARGUMENT, "loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
+    char list[STRATEGY_FAMILY_LIST], asked[PROBLEM_LOSS_TEXT];
+    const problem_loss loss = {o->loss, o->loss_power, o->own_loss};
+    TRY(problem_loss_check(&loss, f->name));
+    problem_loss_text(&loss, asked);
+    if (o->loss > DPMF_LOSS_MAX && !f->optimize_losses)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "family %s is optimized for the losses rms and max, not for %s, which is for %s",
+                         f->name, asked, strategy_family_list(takes_losses, " and ", list));
+    if (o->loss > DPMF_LOSS_MAX && (o->normalize == DPMF_NORMALIZE_WITHIN || o->sweep || o->taper != 0))
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family %s: loss %s with columns normalized within, sweep or taper, accepted: rms and max", f->name,
+                         asked);
     if ((unsigned)o->normalize > DPMF_NORMALIZE_WITHIN || (o->normalize != 0 && !f->optimize_normalize))
         return base_fail(DPMF_ERROR_ARGUMENT, "family %s: column normalization %d, accepted 0%s", f->name,
                          (int)o->normalize, f->optimize_normalize ? " to 2" : "");
@@ -102,8 +114,8 @@ static dpmf_status check_choices(const dpmf_family *f, const dpmf_optimize_optio
                          f->optimize_damped ? " or 1" : "");
     if (!(o->tolerance >= 1e-10 && o->tolerance <= 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "tolerance %g, accepted 1e-10 to 1", o->tolerance);
-    if (o->weights != NULL && o->loss == DPMF_LOSS_MAX)
-        return base_fail(DPMF_ERROR_ARGUMENT, "weights are for the RMS loss, not for the max loss");
+    if (o->weights != NULL && o->loss != DPMF_LOSS_RMS)
+        return base_fail(DPMF_ERROR_ARGUMENT, "weights are for the RMS loss, not for the %s loss", asked);
     return DPMF_OK;
 }
 
@@ -186,7 +198,7 @@ typedef struct search {
     const dpmf_parametric *family;
     const optimize_task *task;
     double power;     /* of the errors in place of the maximum; INFINITY: the maximum. Not read for the RMS loss */
-    double *errors;   /* steps */
+    double *errors;   /* steps, and as many squares of them */
     double *beside;   /* a point of the differences */
     double *best;     /* of all points seen */
     double best_loss; /* its ln loss itself */
@@ -232,6 +244,18 @@ static double log_error(const search *s, double power) {
     return log(largest) + log(sum) / power;
 }
 
+/* ln of another loss than these two. */
+static double log_loss(const search *s, double sensitivity) {
+    const dpmf_optimize_options *o = s->task->options;
+    const problem_loss loss = {o->loss, o->loss_power, o->own_loss};
+    const int64_t n = s->task->workload->steps;
+    double *squares = s->errors + n;
+    for (int64_t t = 0; t < n; t++)
+        squares[t] = sensitivity * sensitivity * s->errors[t] * s->errors[t];
+    const double value = problem_loss_value(&loss, n, squares, NULL);
+    return value > 0 ? log(value) : INFINITY;
+}
+
 /* What is minimized, at theta; INFINITY outside the domain. */
 static dpmf_status value_at(search *s, const double *theta, double *value) {
     dpmf_evaluate_options e = dpmf_evaluate_options_defaults();
@@ -246,6 +270,7 @@ static dpmf_status value_at(search *s, const double *theta, double *value) {
     TRY_DONE(dpmf_error_compute(s->task->workload, strategy, &e.run, s->errors));
     double base = log(sensitivity.value), exact = base + log_error(s, INFINITY);
     *value = base + log_error(s, s->power);
+    if (s->task->options->loss > DPMF_LOSS_MAX) *value = exact = log_loss(s, sensitivity.value);
     if (!isfinite(*value)) *value = INFINITY;
     if (isfinite(exact) && exact < s->best_loss) {
         s->best_loss = exact;
@@ -301,7 +326,7 @@ static dpmf_status minimize(search *s, double *theta, dpmf_optimization *result)
                                        .iterations = ITERATIONS,
                                        .what = "parametric",
                                        .run = &o->run};
-    int smooth = o->loss == DPMF_LOSS_RMS || s->family->gradient != NULL;
+    int smooth = o->loss != DPMF_LOSS_MAX || s->family->gradient != NULL;
     for (int stage = 0; stage < (smooth ? 1 : POWER_COUNT); stage++) {
         base_minimum found = {0};
         s->power = smooth ? INFINITY : POWERS[stage];
@@ -331,7 +356,7 @@ static dpmf_status run_search(search *s, double *theta, dpmf_strategy **out, dpm
     dpmf_strategy *strategy = NULL;
     double *point = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(base_alloc_doubles(n, "the errors", &s->errors));
+    TRY_DONE(base_alloc_doubles(2 * n, "the errors", &s->errors));
     TRY_DONE(base_alloc_doubles(count, "a point", &s->beside));
     TRY_DONE(base_alloc_doubles(count, "the best point", &s->best));
     TRY_DONE(base_alloc_doubles(count, "the point", &point));
@@ -359,7 +384,7 @@ dpmf_status dpmf_optimize_parametric(const dpmf_parametric *family, const dpmf_w
                                      const dpmf_participation *participation, const dpmf_optimize_options *options,
                                      double *theta, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_optimize_options o = options == NULL ? dpmf_optimize_options_defaults() : *options;
-    static const dpmf_family none = {.name = "parametric"};
+    static const dpmf_family none = {.name = "parametric", .optimize_losses = 1};
     if (family == NULL || family->make == NULL || workload == NULL || theta == NULL || result == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "parametric: family, make, workload, theta or result is NULL");
     if (family->parameters < 1 || family->parameters > DPMF_PARAMETERS_MAX)

@@ -35,6 +35,8 @@
  * as a unit has participations. The scope states the distance within which a mechanism is known, or that V was
  * extrapolated and not climbed.
  *
+ * Contributions of one number have the first two of these bounds, whose units contribute signs, and the last not.
+ *
  * Weights p turn A into diag(sqrt p) A. Replace-one adjacency doubles sens and so every bound.
  */
 #include "optimum/optimum.h"
@@ -285,7 +287,7 @@ static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *p
         if (out->scope != NULL) return DPMF_OK;
     }
     TRY(elementary(a, &p, o, &found));
-    if (p.count > 1 && (like == NULL || is_of_epochs(like)))
+    if (p.count > 1 && o->columns == 0 && (like == NULL || is_of_epochs(like))) /* that one needs vectors */
         TRY(epochs_bound(a, participation, &p, o, losses, known, &found));
     const double times = adjacency_factor(o);
     *out = (dpmf_lower_bound){times * found.rms_loss, times * found.max_loss, found.scope};

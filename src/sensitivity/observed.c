@@ -262,9 +262,9 @@ dpmf_status dpmf_sensitivity_observed(const dpmf_strategy *strategy, int64_t par
     const dpmf_evaluate_options o = options == NULL ? (dpmf_evaluate_options){.run = dpmf_run_defaults()} : *options;
     sensitivity_task task = {.strategy = strategy, .bound = o.sensitivity, .run = &o.run};
     sensitivity_log log = {0};
-    sensitivity_found found = SENSITIVITY_NOT_FOUND;
+    sensitivity_found found = SENSITIVITY_NOT_FOUND, signs = SENSITIVITY_NOT_FOUND;
     dpmf_sensitivity result = {0};
-    int64_t pattern = 0;
+    int64_t pattern = 0, other = 0;
     dpmf_status status = DPMF_OK;
     TRY(sensitivity_check(strategy, NULL, &o));
     task.n = strategy->steps;
@@ -276,6 +276,13 @@ dpmf_status dpmf_sensitivity_observed(const dpmf_strategy *strategy, int64_t par
     TRY_DONE(base_pool_create(o.run.threads, &task.pool));
     TRY_DONE(sensitivity_task_open(&task));
     TRY_DONE(largest_pattern(&task, &log, &found, &pattern));
+    if (o.columns == 1 && found.kind != DPMF_EXACT) {
+        task.one_column = 1;
+        TRY_DONE(largest_pattern(&task, &log, &signs, &other));
+        task.one_column = signs.square < found.square;
+        if (task.one_column) found = signs;
+        if (task.one_column) pattern = other;
+    }
     TRY_DONE(sensitivity_conclude(&task, &found, &result));
     if (o.adjacency == DPMF_ADJACENCY_REPLACE_ONE) result.value *= 2;
     *out = result;

@@ -15,11 +15,14 @@
  *     above  - sum |X| (Pillutla et al. 2025, Lemma 3.15a)
  *            - k x largest eigenvalue (Choquette-Choo et al. 2023, Theorem 2.1)
  *            - pi/2 x max over signs (Choquette-Choo et al. 2023, Theorem H.1, from Grothendieck's inequality for
- *              semidefinite matrices)
+ *              semidefinite matrices). This is of squares: the sensitivity is sqrt(pi/2) times the maximum, where the
+ *              theorem as printed has pi/2, a misprint.
  *            - the semidefinite dual, which is no larger than any of these where the ascent has converged
  *              (sensitivity/pattern.c); where it has not, the smallest of the four is taken.
  *
- * The maximum over signs itself is a LOWER bound (Choquette-Choo et al. 2023, Appendix H.2, has an example).
+ * The maximum over signs itself is a LOWER bound (Choquette-Choo et al. 2023, Appendix H.2, has an example). It is the
+ * value for contributions of one number, where g_i = +1 or -1 is best, since the sum is convex in each g_i. Such values
+ * are never mixed with those for vectors: sensitivity_pattern_column has its own callers.
  *
  * Rounding: a Cholesky factorization in floating point that runs to its end proves that the least eigenvalue is above
  * -(k+2) eps trace (Rump 2006). So the matrix is lowered by that much first, and the proof is complete; failing that,
@@ -157,32 +160,37 @@ static int certified(const part *p, const double *u, double *work, double *value
 }
 
 /*
- * max u'Xu over signs, u_0 = 1, by Gray code: each sign vector differs from the one before in one place. Each of the
- * 2^(k-1) flips may add a rounding error, so that the signs found may miss the best by twice their sum.
+ * max u'Xu over signs, u_0 = 1, by Gray code: each sign vector differs from the one before in one place, O(k) for each of
+ * the 2^(k-1). After i flips `reached` is off by at most k + i roundings of the sum of |x|, and the running value by four
+ * times the sum of these; both begin again from their definitions every FRESH flips. A value that is within twice that
+ * error below the best is computed from its definition too, so that the maximum is one of compensated sums.
  */
+enum { FRESH = 32 };
+
 static double best_signs(const part *p, double *u) {
     const int64_t k = p->k;
-    double reached[SENSITIVITY_SIGNS_MAX] = {0}, best[SENSITIVITY_SIGNS_MAX];
+    const double slack = 8 * (double)FRESH * (double)(FRESH + k + 4) * DBL_EPSILON * p->sum;
+    double reached[SENSITIVITY_SIGNS_MAX], value = 0, top = 0;
     assert(k <= SENSITIVITY_SIGNS_MAX);
     for (int64_t i = 0; i < k; i++)
-        u[i] = best[i] = 1;
-    for (int64_t i = 0; i < k; i++)
-        for (int64_t j = 0; j < k; j++)
-            reached[i] += p->x[i * k + j];
-    double value = signed_sum(p, u), top = value;
-    for (uint64_t code = 1; code < (uint64_t)1 << (k - 1); code++) {
-        int64_t flip = 1 + __builtin_ctzll(code);
-        const double *column = p->x + flip * k;
-        value -= 4 * u[flip] * (reached[flip] - column[flip] * u[flip]);
-        for (int64_t j = 0; j < k; j++)
-            reached[j] -= 2 * column[j] * u[flip];
-        u[flip] = -u[flip];
-        if (value > top) {
-            top = value;
-            memcpy(best, u, (size_t)k * sizeof *u);
+        u[i] = 1;
+    for (uint64_t code = 0; code < (uint64_t)1 << (k - 1); code++) {
+        if (code > 0) {
+            const int64_t flip = 1 + __builtin_ctzll(code);
+            const double *column = p->x + flip * k, sign = u[flip];
+            value -= 4 * sign * (reached[flip] - column[flip] * sign);
+            for (int64_t j = 0; j < k; j++)
+                reached[j] -= 2 * column[j] * sign;
+            u[flip] = -sign;
         }
+        if (code % FRESH == 0) {
+            value = signed_sum(p, u);
+            for (int64_t i = 0; i < k; i++)
+                reached[i] = base_dot(k, p->x + i * k, u);
+        }
+        if (value > top - slack) top = fmax(top, signed_sum(p, u));
     }
-    return signed_sum(p, best) + ldexp(4 * DBL_EPSILON * p->sum, (int)k);
+    return top;
 }
 
 /* Parts are added up: a sum of exact values is exact, a sum with a bound in it is a bound. */
@@ -257,6 +265,40 @@ dpmf_status sensitivity_pattern_evaluate(int64_t k, const double *x, dpmf_sensit
     }
     scratch_free(&s);
     if (status == DPMF_OK) *out = total;
+    return status;
+}
+
+/* Parts with few steps by all their signs; the others, where the ascent's signs are not proven best, by the bound for vectors. */
+static dpmf_status add_columns(int64_t k, const double *x, scratch *s, sensitivity_found *total) {
+    for (int64_t i = 0; i < k; i++) {
+        sensitivity_found found = {0, DPMF_EXACT, SENSITIVITY_METHOD_NON_NEGATIVE};
+        if (s->colour[i] != 0) continue;
+        const part p = collect(k, x, i, s);
+        if (p.balanced || p.k > SENSITIVITY_SIGNS_MAX)
+            TRY(add_part(&p, s, &found));
+        else
+            found = (sensitivity_found){best_signs(&p, s->signs), DPMF_EXACT, SENSITIVITY_METHOD_ONE_COLUMN};
+        add(total, found.square, found.kind,
+            found.kind == DPMF_EXACT ? found.method : SENSITIVITY_METHOD_ONE_COLUMN_BOUND);
+    }
+    return DPMF_OK;
+}
+
+dpmf_status sensitivity_pattern_column(int64_t k, const double *x, double enough, sensitivity_found *out) {
+    sensitivity_found total = {0, DPMF_EXACT, SENSITIVITY_METHOD_NON_NEGATIVE}, vectors;
+    double trace = 0; /* the mean over all signs: where it is nearly the bound for vectors, no signs are worth a search */
+    scratch s;
+    for (int64_t i = 0; i < k; i++)
+        trace += x[i * k + i];
+    TRY(sensitivity_pattern_evaluate(k, x, DPMF_BOUND_AUTO, &vectors));
+    if (vectors.kind == DPMF_EXACT || vectors.square <= enough || vectors.square <= trace * (1 + OPEN_MAX)) {
+        *out = vectors;
+        return DPMF_OK;
+    }
+    TRY(scratch_make(k, &s));
+    dpmf_status status = add_columns(k, x, &s, &total);
+    scratch_free(&s);
+    if (status == DPMF_OK) *out = total.square < vectors.square ? total : vectors;
     return status;
 }
 

@@ -40,6 +40,7 @@ typedef struct search {
     int64_t batch;    /* room */
     int64_t start;    /* of the group within the batch */
     double work;      /* spent so far */
+    double enough;    /* one column: values up to this need not be closer */
     int64_t winner;   /* the pattern that the best value is of */
     sensitivity_found values[GROUP];
     char repeats[GROUP]; /* the same matrix as the one before it */
@@ -53,9 +54,11 @@ static dpmf_status evaluate_item(void *context, int64_t item, int worker) {
     search *s = context;
     int64_t place = s->start + item;
     (void)worker;
+    const int64_t size = s->patterns->sizes[s->which[place]];
     if (s->repeats[item]) return DPMF_OK;
-    return sensitivity_pattern_evaluate(s->patterns->sizes[s->which[place]], matrix_of(s, place), s->task->bound,
-                                        &s->values[item]);
+    if (s->task->one_column)
+        return sensitivity_pattern_column(size, matrix_of(s, place), s->enough, &s->values[item]);
+    return sensitivity_pattern_evaluate(size, matrix_of(s, place), s->task->bound, &s->values[item]);
 }
 
 /* Patterns of a mechanism that looks the same at every step have one matrix: it is evaluated once. */
@@ -66,10 +69,12 @@ static int repeats_last(const search *s, int64_t place) {
     return memcmp(matrix_of(s, place), matrix_of(s, place - 1), (size_t)(k * k) * sizeof(double)) == 0;
 }
 
-/* A rough count for one pattern: the factorizations and some two hundred sweeps of the ascent. */
-static double pattern_work(int64_t size) {
+/* A rough count for one pattern: the factorizations and some two hundred sweeps of the ascent, and signs that were tried. */
+static double pattern_work(int64_t size, const sensitivity_found *value) {
     double k = (double)size, ascent = 200 * k * k * sqrt(2 * k);
-    return k * k * k + (ascent < 4e9 ? ascent : 4e9);
+    const int tried =
+        value->method == SENSITIVITY_METHOD_ONE_COLUMN || value->method == SENSITIVITY_METHOD_ONE_COLUMN_BOUND;
+    return k * k * k + (ascent < 4e9 ? ascent : 4e9) + (tried ? ldexp(4 * fmin(k, 20), (int)fmin(k, 20)) : 0);
 }
 
 static dpmf_status evaluate_batch(search *s, int64_t done, int64_t count, sensitivity_found *best) {
@@ -84,11 +89,12 @@ static dpmf_status evaluate_batch(search *s, int64_t done, int64_t count, sensit
         for (int64_t i = 0; i < group; i++)
             s->repeats[i] = (char)repeats_last(s, s->start + i);
         TRY(base_progress(s->task->run, "bounding patterns", (double)(done + s->start) / (double)s->patterns->count));
+        s->enough = best->square;
         TRY(base_pool_run(s->task->pool, group, evaluate_item, s));
         for (int64_t i = 0; i < group; i++) {
             if (s->repeats[i]) continue; /* what it repeats has been counted */
-            s->work += pattern_work(s->patterns->sizes[s->which[s->start + i]]);
             const sensitivity_found *value = &s->values[i];
+            s->work += pattern_work(s->patterns->sizes[s->which[s->start + i]], value);
             int better = value->square > best->square ||
                          (value->square == best->square && value->kind == DPMF_EXACT && best->kind != DPMF_EXACT);
             if (!better) continue;

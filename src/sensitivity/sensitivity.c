@@ -14,6 +14,10 @@
  * (sensitivity/pattern.c). "Exact" holds for contributions of every dimension: the values are attained by multiples of
  * one vector. A maximum over such multiples alone is never called exact: vectors can do better.
  *
+ * Contributions of one number (columns = 1). Every value above holds for them, and an exact one is exact for them too. Where
+ * it is only bounded, the patterns are looked at once more with the maximum over signs in the place of f; if this is less,
+ * it is the answer, and says that it holds for one column alone.
+ *
  * Replacing one unit by another moves C g by at most twice as far, and for some pair by exactly that.
  */
 #include "sensitivity/sensitivity.h"
@@ -264,8 +268,21 @@ workload_pattern sensitivity_task_pattern(const sensitivity_task *task) {
     return fixed ? WORKLOAD_FIXED : task->pattern;
 }
 
+/* The family's own answer, or the route of the pattern; `open`: the task has been opened for that. */
+static dpmf_status find(sensitivity_task *task, int *open, sensitivity_found *found) {
+    int done = 0;
+    if (task->core->ops->sensitivity != NULL) TRY(task->core->ops->sensitivity(task->core, task, &done, found));
+    if (done) return DPMF_OK;
+    if (!*open) TRY(sensitivity_task_open(task));
+    *open = 1;
+    task->pattern = sensitivity_task_pattern(task);
+    return (task->pattern == WORKLOAD_APART    ? sensitivity_separated
+            : task->pattern == WORKLOAD_EPOCHS ? sensitivity_shuffled
+                                               : sensitivity_cyclic)(task, found);
+}
+
 static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participation *participation,
-                           dpmf_sensitivity_bound bound, const dpmf_run *run, dpmf_sensitivity *out) {
+                           dpmf_sensitivity_bound bound, int64_t columns, const dpmf_run *run, dpmf_sensitivity *out) {
     sensitivity_task task = {.strategy = strategy,
                              .pattern = participation->pattern,
                              .bound = bound,
@@ -273,21 +290,22 @@ static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participati
                              .k = participation->count,
                              .b = participation->separation,
                              .run = run};
-    sensitivity_found found = SENSITIVITY_NOT_FOUND;
+    sensitivity_found found = SENSITIVITY_NOT_FOUND, signs = SENSITIVITY_NOT_FOUND;
     dpmf_status status = DPMF_OK;
-    int done = 0;
+    int open = 0;
     if (bound == DPMF_BOUND_SIGNS && task.k > SENSITIVITY_SIGNS_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound signs: %lld participations, accepted up to %d",
                          (long long)task.k, SENSITIVITY_SIGNS_MAX);
     TRY(base_pool_create(run->threads, &task.pool));
     sensitivity_task_unwrap(&task);
-    if (task.core->ops->sensitivity != NULL) TRY_DONE(task.core->ops->sensitivity(task.core, &task, &done, &found));
-    if (!done) {
-        TRY_DONE(sensitivity_task_open(&task));
-        task.pattern = sensitivity_task_pattern(&task);
-        TRY_DONE((task.pattern == WORKLOAD_APART    ? sensitivity_separated
-                  : task.pattern == WORKLOAD_EPOCHS ? sensitivity_shuffled
-                                                    : sensitivity_cyclic)(&task, &found));
+    TRY_DONE(find(&task, &open, &found));
+    if (columns == 1 && found.kind != DPMF_EXACT) {
+        task.one_column = 1;
+        TRY_DONE(find(&task, &open, &signs));
+        if (signs.square < found.square)
+            found = signs;
+        else
+            task.one_column = 0;
     }
     TRY_DONE(sensitivity_conclude(&task, &found, out));
 done:
@@ -310,7 +328,7 @@ dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy, const dpmf_p
     if (participation == NULL || participation->count == 1)
         TRY(single(strategy, o.sensitivity, &found));
     else
-        TRY(several(strategy, participation, o.sensitivity, &o.run, &found));
+        TRY(several(strategy, participation, o.sensitivity, o.columns, &o.run, &found));
     if (o.adjacency == DPMF_ADJACENCY_REPLACE_ONE) found.value *= 2;
     *out = found;
     return DPMF_OK;

@@ -28,6 +28,7 @@ typedef enum sensitivity_method_kind {
     SENSITIVITY_METHOD_EVEN,
     SENSITIVITY_METHOD_RESTARTS,
     SENSITIVITY_METHOD_CANCELLED,
+    SENSITIVITY_METHOD_ONE_COLUMN,
     /* upper bounds */
     SENSITIVITY_METHOD_SPECTRAL,
     SENSITIVITY_METHOD_ABSOLUTE,
@@ -41,6 +42,7 @@ typedef enum sensitivity_method_kind {
     SENSITIVITY_METHOD_TOO_LARGE,
     SENSITIVITY_METHOD_NORMS,
     SENSITIVITY_METHOD_FOR_EVER,
+    SENSITIVITY_METHOD_ONE_COLUMN_BOUND,
     SENSITIVITY_METHOD_COUNT
 } sensitivity_method_kind;
 
@@ -63,6 +65,7 @@ typedef struct sensitivity_task {
     workload_pattern pattern;
     dpmf_sensitivity_bound bound;
     int64_t n, k, b;
+    int one_column; /* 1: patterns are valued for contributions of one number */
     const dpmf_run *run;
     base_pool *pool;
 
@@ -153,6 +156,13 @@ static inline const double *sensitivity_band_lag(const sensitivity_band *band, i
 /* f(X) for a k x k matrix, or the bound asked for. */
 DPMF_MUST_CHECK dpmf_status sensitivity_pattern_evaluate(int64_t k, const double *x, dpmf_sensitivity_bound bound,
                                                          sensitivity_found *out);
+
+/*
+ * The same for contributions of one number, max u'Xu over signs: exact where no more than SENSITIVITY_SIGNS_MAX steps are
+ * connected, else a bound. A pattern whose value for vectors is no more than `enough`, or exact, gets that value.
+ */
+DPMF_MUST_CHECK dpmf_status sensitivity_pattern_column(int64_t k, const double *x, double enough,
+                                                       sensitivity_found *out);
 
 /* Block ascent: `u` nearest signs, `low` reached, `high` proven bound; `work`: k k, `vectors`: sensitivity_ascent_room(k). */
 int64_t sensitivity_ascent_room(int64_t k);

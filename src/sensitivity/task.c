@@ -254,9 +254,10 @@ static const char *const METHODS[] = {
     [SENSITIVITY_METHOD_EVEN] = "bound by distance, attained by evenly spaced steps",
     [SENSITIVITY_METHOD_RESTARTS] = "sum over restarts",
     [SENSITIVITY_METHOD_CANCELLED] = "sum of C'C over a pattern, diagonal there",
+    [SENSITIVITY_METHOD_ONE_COLUMN] = "maximum over the signs of one column on a pattern",
     [SENSITIVITY_METHOD_SPECTRAL] = "participations times the largest eigenvalue of C'C on a pattern",
     [SENSITIVITY_METHOD_ABSOLUTE] = "sum of |C'C| over a pattern",
-    [SENSITIVITY_METHOD_SIGNS] = "pi/2 times the maximum over signs on a pattern",
+    [SENSITIVITY_METHOD_SIGNS] = "sqrt(pi/2) times the maximum over signs on a pattern",
     [SENSITIVITY_METHOD_DUAL] = "semidefinite dual bound of a pattern",
     [SENSITIVITY_METHOD_ROWS] = "rows of |C'C|",
     [SENSITIVITY_METHOD_DISTANCE] = "largest |C'C| by distance",
@@ -266,6 +267,7 @@ static const char *const METHODS[] = {
     [SENSITIVITY_METHOD_TOO_LARGE] = "sum of |C'C| over a pattern (too large for a closer bound)",
     [SENSITIVITY_METHOD_NORMS] = "sum of column norms over a pattern",
     [SENSITIVITY_METHOD_FOR_EVER] = "largest column norm of a stream that never ends",
+    [SENSITIVITY_METHOD_ONE_COLUMN_BOUND] = "signs of one column on a pattern, and a dual bound where many steps are connected",
 };
 
 _Static_assert(sizeof METHODS / sizeof METHODS[0] == SENSITIVITY_METHOD_COUNT, "every method has a text");
@@ -318,7 +320,7 @@ dpmf_status sensitivity_conclude(const sensitivity_task *task, const sensitivity
     if (!(square >= 0 && isfinite(square)))
         return base_fail(DPMF_ERROR_NUMERICAL, "the sensitivity is beyond the range of a double");
     *out = (dpmf_sensitivity){sqrt(square), found->kind, DPMF_SENSITIVITY_PARTICIPATION,
-                              sensitivity_method_text(found->method)};
+                              sensitivity_method_text(found->method), task->one_column};
     return DPMF_OK;
 }
 
@@ -332,6 +334,13 @@ dpmf_status sensitivity_check(const dpmf_strategy *strategy, const dpmf_particip
         return base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
     if ((int)o->sensitivity < 0 || o->sensitivity > DPMF_BOUND_SIGNS)
         return base_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound %d, accepted 0 to 3", (int)o->sensitivity);
+    if (o->columns != 0 && o->columns != 1)
+        return base_fail(DPMF_ERROR_ARGUMENT, "columns %lld, accepted 1, or 0 for contributions of any dimension",
+                         (long long)o->columns);
+    if (o->columns == 1 && o->sensitivity != DPMF_BOUND_AUTO)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "sensitivity bound %s with columns 1: it is a bound for vectors, and one column takes auto",
+                         dpmf_sensitivity_bound_name(o->sensitivity));
     if ((int)o->of < 0 || o->of > DPMF_SENSITIVITY_COLUMN)
         return base_fail(DPMF_ERROR_ARGUMENT, "sensitivity of %d, accepted 0 to 1", (int)o->of);
     return DPMF_OK;

@@ -22,6 +22,7 @@ static dpmf_evaluate_options options_of(const verify_task *v) {
     o.sensitivity = m->bound;
     o.lower_bound = DPMF_LOWER_BOUND_NONE;
     o.weights = m->problem.weights;
+    o.columns = m->problem.evaluation.sensitivity.columns;
     o.of = dpmf_sampling_is_none(&m->sampling) ? DPMF_SENSITIVITY_PARTICIPATION : DPMF_SENSITIVITY_COLUMN;
     o.run = *v->run;
     return o;
@@ -29,7 +30,8 @@ static dpmf_evaluate_options options_of(const verify_task *v) {
 
 static void check_sensitivity(verify_task *v) {
     const dpmf_sensitivity *claimed = &v->mechanism->problem.evaluation.sensitivity, *found = &v->again.sensitivity;
-    const int same = claimed->kind == found->kind && claimed->of == found->of && claimed->method == found->method;
+    const int same = claimed->kind == found->kind && claimed->of == found->of && claimed->method == found->method &&
+                     claimed->columns == found->columns;
     if (same) {
         verify_check_equal(v->out, "sensitivity", claimed->value, found->value, VERIFY_TOLERANCE_SAME,
                            "computed again: %s (%s)", found->method, dpmf_certainty_name(found->kind));

@@ -39,7 +39,7 @@ class Figures(Case):
             self.near(found["max_loss"], math.sqrt(n))
             self.near(found["rms_loss"], math.sqrt((n + 1) / 2))
             self.assertEqual(found["sensitivity"], {"value": 1, "kind": "exact", "of": "participation",
-                                                    "method": "largest column norm"})
+                                                    "method": "largest column norm", "columns": None})
             self.assertEqual(found["buffers"], 0)
             found = self.evaluate(n, "workload", "--bound", "none")
             self.near(found["max_loss"], math.sqrt(n))

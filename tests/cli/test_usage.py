@@ -17,11 +17,12 @@ DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "loss", "toler
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "buffers", "levels", "nu", "stamps", "decoder", "normalize", "variant", "parameters", "loss",
-                    "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
+                    "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound", "per-step", "columns", "threads", "json", "out",
+                    "help"]
 OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "buffers", "shared-seeds", "normalize", "variant",
                     "loss", "tolerance", "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound",
-                    "per-step", "threads", "json", "out", "help"]
+                    "per-step", "columns", "threads", "json", "out", "help"]
 ACCOUNT_OPTIONS = ["epochs", "tolerance", "epsilon", "delta", "sigma", "rho", "gaussian", "sampling", "compositions", "compose",
                    "times", "first", "tuning", "batch-cap", "units", "largest", "curve",
                    "engine", "confidence", "seed", "log", "unit",

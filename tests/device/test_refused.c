@@ -82,6 +82,32 @@ static void test_families_without_recipes_are_refused(void **state) {
     dpmf_workload_free(workload);
 }
 
+/* Signs reach less than vectors (Choquette-Choo et al. 2023, Appendix H.2): its noise is too small for two columns. */
+static void test_a_mechanism_for_one_column_gets_no_stream_of_more(void **state) {
+    const double matrix[9] = {0.2, 0, 0, 0.4, 0.45, 0, 0.25, -0.25, 0.5};
+    const uint8_t key[DPMF_KEY_SIZE] = {1};
+    dpmf_mechanism_options about = dpmf_mechanism_options_defaults();
+    dpmf_workload *workload = workload_of("prefix", 3);
+    dpmf_participation *full = NULL;
+    dpmf_strategy *strategy = NULL;
+    dpmf_mechanism *mechanism = NULL;
+    dpmf_device_noise *noise = NULL;
+    (void)state;
+    about.sigma = 1;
+    about.evaluate.columns = 1;
+    check_ok(dpmf_strategy_create_dense(3, matrix, &strategy));
+    check_ok(dpmf_participation_parse("full", 3, &full));
+    check_ok(dpmf_mechanism_create(workload, full, strategy, &about, &mechanism));
+    assert_int_equal(dpmf_mechanism_get(mechanism).evaluation.sensitivity.columns, 1);
+    check_device_fails(DPMF_ERROR_ARGUMENT, "one column",
+                       dpmf_device_noise_create(the_device(), mechanism, 2, 1, key, NULL, &noise));
+    assert_null(noise);
+    dpmf_mechanism_free(mechanism);
+    dpmf_participation_free(full);
+    dpmf_strategy_free(strategy);
+    dpmf_workload_free(workload);
+}
+
 static void test_arguments_out_of_range_are_refused(void **state) {
     dpmf_device *device = the_device(), *none = NULL;
     dpmf_mechanism *mechanism = case_mechanism(8, 12);
@@ -152,7 +178,8 @@ int main(void) {
                                        cmocka_unit_test(test_a_device_that_breaks_later_gets_no_stream),
                                        cmocka_unit_test(test_more_memory_than_there_is_is_refused),
                                        cmocka_unit_test(test_families_without_recipes_are_refused),
-                                       cmocka_unit_test(test_arguments_out_of_range_are_refused),
+                                       cmocka_unit_test(test_a_mechanism_for_one_column_gets_no_stream_of_more),
+        cmocka_unit_test(test_arguments_out_of_range_are_refused),
                                        cmocka_unit_test(test_a_child_gets_no_rows_of_its_parent)};
     return cmocka_run_group_tests(tests, NULL, close_device);
 }

@@ -101,6 +101,16 @@ class Processes(unittest.TestCase):
             out = self.ok(3, "differ", self.path("banded"), 1000, what, self.path("tvblt"))
             self.assertEqual(out.replace("\n", ""), "refused" * 3, what)  # launchers may mix lines
 
+    def test_a_mechanism_for_one_column_makes_no_rows_of_more(self):
+        place = self.path("one.json")
+        with open(place, "w", encoding="ascii") as file:  # signs reach less than vectors (Choquette-Choo et al. 2023, App. H.2)
+            file.write('{"matrix": [[0.2, 0, 0], [0.4, 0.45, 0], [0.25, -0.25, 0.5]]}')
+        subprocess.run([DPMF, "evaluate", "--family", "dense", "--parameters", place, "--steps", "3", "--participation", "full",
+                        "--columns", "1", "-o", self.path("one")], check=True, stdout=subprocess.DEVNULL)
+        done = self.start(2, "bytes", self.path("one"), 2, "even")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("one column", done.stderr + done.stdout)
+
     def test_noise_takes_no_communication(self):
         out = self.ok(2, "count", self.path("tvblt"), 1000)
         self.assertEqual(out.replace("\n", ""), "none" * 2)

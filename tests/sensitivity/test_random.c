@@ -172,6 +172,83 @@ static void test_each_bound_by_name_is_its_formula(void **unused) {
     }
 }
 
+/*
+ * Contributions of one number: the maximum over all signs and patterns, which brute force finds (up to 12 steps of a
+ * pattern). Where the value for vectors is a larger one, the answer says that it is for one column alone.
+ */
+static void test_one_column_has_the_maximum_over_signs(void **unused) {
+    uint64_t seed = 11;
+    int smaller = 0, alike = 0;
+    double apart = 0, gained = 1;
+    (void)unused;
+    for (int i = 0; i < CASES; i++) {
+        int n = whole(&seed, 1, 12);
+        dpmf_strategy *s = i % 4 == 0 ? some_family(&seed, i, &n) : random_matrix(&seed, i, n);
+        dpmf_participation *p = some_participation(&seed, i, n);
+        dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
+        dpmf_sensitivity one = {0}, vectors = compute(s, p, DPMF_BOUND_AUTO);
+        reference r = {.seed = seed};
+        reference_run(&r, s, p);
+        o.columns = 1;
+        o.run.threads = i % 2 ? 1 : 3;
+        check_ok(dpmf_sensitivity_compute(s, p, &o, &one));
+        assert_ptr_equal(sensitivity_method(one.method), one.method);
+        assert_int_equal(vectors.columns, 0);
+        assert_true(one.kind == DPMF_EXACT && one.value <= vectors.value);
+        assert_int_equal(one.columns, one.value < vectors.value);
+        apart = fmax(apart, fabs(one.value * one.value / r.best_signs - 1));
+        gained = fmin(gained, one.value / vectors.value);
+        smaller += one.columns == 1;
+        alike += one.columns == 0;
+        dpmf_strategy_free(s);
+        dpmf_participation_free(p);
+    }
+    print_message("one column: %d cases, %d of them below vectors, down to %.4f of them; off by %.2g\n", CASES, smaller,
+                  gained, apart);
+    assert_true(smaller >= 50 && alike >= 300);
+    assert_true(apart < 1e-12);
+}
+
+/* Up to 20 connected steps by Gray code, against every choice of signs from its definition; beyond, a bound. */
+static void test_one_column_of_many_steps_is_exact_up_to_twenty(void **unused) {
+    enum { N = 24 };
+    uint64_t seed = 12;
+    (void)unused;
+    for (int k = 13; k <= N; k += k < 17 ? 1 : k == 17 ? 3 : 4) {
+        double matrix[N * N] = {0}, best = 0;
+        dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
+        dpmf_sensitivity one = {0}, vectors = {0};
+        dpmf_strategy *s = NULL;
+        dpmf_participation *full = NULL;
+        for (int i = 0; i < k; i++)
+            for (int j = 0; j <= i; j++)
+                matrix[i * k + j] = check_random(&seed);
+        check_ok(dpmf_strategy_create_dense(k, matrix, &s));
+        check_ok(dpmf_participation_parse("full", k, &full));
+        check_ok(dpmf_sensitivity_compute(s, full, &o, &vectors));
+        o.columns = 1;
+        check_ok(dpmf_sensitivity_compute(s, full, &o, &one));
+        for (uint32_t code = 0; k <= 20 && code < 1u << (k - 1); code++) {
+            double square = 0;
+            for (int i = 0; i < k; i++) {
+                double sum = 0;
+                for (int j = 0; j <= i; j++)
+                    sum += (code >> j & 1 ? -1 : 1) * matrix[i * k + j];
+                square += sum * sum;
+            }
+            best = fmax(best, square);
+        }
+        if (k <= 20) {
+            assert_true(one.kind == DPMF_EXACT && one.columns == 1 && one.value < vectors.value);
+            check_near(one.value * one.value / best, 1, 1e-12);
+        } else {
+            assert_true(one.kind == DPMF_UPPER_BOUND && one.columns == 0 && one.value == vectors.value);
+        }
+        dpmf_strategy_free(s);
+        dpmf_participation_free(full);
+    }
+}
+
 /* ---- the bounds that small cases do not need, asked for directly ---- */
 
 static void open_task(const dpmf_strategy *s, const dpmf_participation *p, const dpmf_run *run,
@@ -355,6 +432,8 @@ int main(void) {
         cmocka_unit_test(test_random_matrices_are_exact_or_bounded_from_above),
         cmocka_unit_test(test_random_families_are_exact_or_bounded_from_above),
         cmocka_unit_test(test_each_bound_by_name_is_its_formula),
+        cmocka_unit_test(test_one_column_has_the_maximum_over_signs),
+        cmocka_unit_test(test_one_column_of_many_steps_is_exact_up_to_twenty),
         cmocka_unit_test(test_every_route_bounds_what_vectors_reach),
         cmocka_unit_test(test_places_taken_together_bound_each_of_them),
         cmocka_unit_test(test_less_work_and_memory_still_gives_bounds),

@@ -30,6 +30,8 @@ static void test_small_matrices_have_the_values_worked_out_by_hand(void **unused
     /* C'C = [6 3 3; 3 6 -3; 3 -3 6]/24: signs reach 1, vectors 9/8 */
     const double a = sqrt(3.0 / 16), example[9] = {0, 0, 0, a, a, 0, 0.25, -0.25, 0.5};
     dpmf_strategy *s = dense(4, four);
+    dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
+    dpmf_participation *full = NULL;
     (void)unused;
     check_square(s, "minsep:2,2", DPMF_BOUND_AUTO, 41, DPMF_EXACT, 1e-15);
     check_square(s, "minsep:2,3", DPMF_BOUND_AUTO, 41, DPMF_EXACT, 1e-15);
@@ -49,6 +51,17 @@ static void test_small_matrices_have_the_values_worked_out_by_hand(void **unused
     check_square(s, "full", DPMF_BOUND_SPECTRAL, 1.125, DPMF_UPPER_BOUND, 1e-12);
     check_square(s, "full", DPMF_BOUND_ABSOLUTE, 1.5, DPMF_UPPER_BOUND, 1e-12);
     check_square(s, "full", DPMF_BOUND_SIGNS, M_PI_2, DPMF_UPPER_BOUND, 1e-12);
+    o.columns = 1;
+    check_ok(dpmf_participation_parse("full", 3, &full));
+    check_ok(dpmf_sensitivity_compute(s, full, &o, &found));
+    assert_true(found.kind == DPMF_EXACT && found.columns == 1);
+    check_near(found.value, 1, 1e-15);
+    o.sensitivity = DPMF_BOUND_SIGNS;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_sensitivity_compute(s, full, &o, &found));
+    o = dpmf_evaluate_options_defaults();
+    o.columns = 2;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_sensitivity_compute(s, full, &o, &found));
+    dpmf_participation_free(full);
     check_square(s, "shuffled:3,1", DPMF_BOUND_SPECTRAL, 1.125, DPMF_UPPER_BOUND, 1e-12);
     check_square(s, "minsep:3,1", DPMF_BOUND_SPECTRAL, 1.125, DPMF_UPPER_BOUND, 1e-12);
     dpmf_strategy_free(s);

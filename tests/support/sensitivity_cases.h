@@ -56,7 +56,7 @@ static inline dpmf_sensitivity compute(const dpmf_strategy *s, const char *parti
 
 static inline dpmf_status status_of(const dpmf_strategy *s, const char *participation, dpmf_evaluate_options o) {
     dpmf_participation *p = NULL;
-    dpmf_sensitivity found = {-7, DPMF_ESTIMATE, DPMF_SENSITIVITY_COLUMN, NULL};
+    dpmf_sensitivity found = {-7, DPMF_ESTIMATE, DPMF_SENSITIVITY_COLUMN, NULL, 0};
     check_ok(dpmf_participation_parse(participation, dpmf_strategy_get(s).steps, &p));
     dpmf_status status = dpmf_sensitivity_compute(s, p, &o, &found);
     dpmf_participation_free(p);

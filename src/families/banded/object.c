@@ -142,6 +142,9 @@ dpmf_status banded_read(const strategy_source *source, dpmf_strategy **out) {
  * it for the best p. The exponential method of multipliers finds both: minimize the power mean (sum mu_t q_t^r)^(1/r),
  * then mu_t <- mu_t q_t^r over their sum. Steps whose error stays below the maximum lose their weight. A small part of
  * the mean error is mixed in, so that they still count for something.
+ *
+ * Any other loss f (problem/loss.c): minimize f(q) with its own derivatives in the place of p. The weighted problem bounds it
+ * where f^2 is convex.
  */
 
 enum {
@@ -150,11 +153,13 @@ enum {
     WINDOW_STEPS = 300, /* with the same scales, if there are windows */
     SMALL_STEPS = 150,  /* of a smaller problem that is only a start */
     FAR = 4,            /* times the loss at the start: a line search that interpolates is not to see such points */
+    OTHER_ROUNDS = 10,  /* descents for other losses than RMS and max, each with new scales */
     SMALLEST = 64,      /* steps of a problem that is not started from a smaller one */
     UNKNOWNS_MAX = 500000000 /* what a vector of base/minimize.h can hold, windows included */
 };
 
 static const double WORK = 1.5e10; /* one or two minutes */
+static const double LAST_FLOOR = 1e-4; /* of the mean square beside that of the last step, without which C would become singular */
 
 typedef struct problem {
     const dpmf_workload *workload;
@@ -177,6 +182,8 @@ typedef struct problem {
     double lower, upper, stationarity;
     int iterations, limit, near; /* near: the start is near the best, so that its scales are right */
     double tolerance;            /* RMS: of the gap */
+    problem_loss asked;          /* where the loss is neither RMS nor max */
+    base_minimum end;            /* of its last descent */
     double gap;                  /* of the squares, at the last look */
     double look;                 /* RMS: the gap is looked at when |gradient| has fallen below this, */
     int looked, steps;           /* or LOOK_STEPS and a tenth of all steps after the last look */
@@ -230,9 +237,25 @@ static double power_mean(problem *s) {
     return (1 - s->floor) * root * most + s->floor * mean;
 }
 
+/* Any other loss f: f^2, and 2 f times its derivative; INFINITY where a caller's own has no finite value or derivative. */
+static double aim_other(problem *s) {
+    const int64_t n = s->class_.n;
+    const int last = s->asked.kind == DPMF_LOSS_LAST;
+    const double loss = problem_loss_value(&s->asked, n, s->squares, s->p);
+    double mean = 0;
+    if (!(loss > 0 && isfinite(loss))) return INFINITY;
+    for (int64_t t = 0; t < n; t++) {
+        if (!(s->p[t] >= 0 && isfinite(s->p[t]))) return INFINITY;
+        s->p[t] = 2 * loss * s->p[t] + (last ? LAST_FLOOR / (double)n : 0);
+        mean += s->squares[t] / (double)n;
+    }
+    return loss * loss + (last ? LAST_FLOOR * mean : 0);
+}
+
 /* The objective, squared, from the errors; p gets its derivative. */
 static double aim(problem *s) {
     double sum = 0;
+    if (s->loss > DPMF_LOSS_MAX) return aim_other(s);
     if (s->loss == DPMF_LOSS_MAX) return power_mean(s);
     memcpy(s->p, s->given, (size_t)s->class_.n * sizeof *s->p);
     for (int64_t t = 0; t < s->class_.n; t++)
@@ -246,7 +269,7 @@ static dpmf_status loss_of_rows(void *context, const double *x, double *f, doubl
     if (!banded_class_build(&s->class_, x, s->rows)) return DPMF_OK;
     if (!banded_forward(&s->pass, s->rows, s->squares)) return DPMF_OK;
     double square = aim(s), loss = sqrt(square);
-    if (loss > FAR * s->unit) return DPMF_OK;
+    if (!(loss <= FAR * s->unit)) return DPMF_OK;
     banded_backward(&s->pass, s->rows, s->p, s->d, NULL);
     banded_class_pull(&s->class_, s->rows, s->d, gradient);
     for (int64_t i = 0; i < s->class_.unknowns; i++)
@@ -260,7 +283,29 @@ static dpmf_status look_at_rows(problem *s, const double *x, double *square) {
     if (!banded_class_build(&s->class_, x, s->rows) || !banded_forward(&s->pass, s->rows, s->squares))
         return base_fail(DPMF_ERROR_NUMERICAL, "banded C: the errors are not finite");
     *square = aim(s);
+    if (!isfinite(*square))
+        return base_fail(s->loss == DPMF_LOSS_OWN ? DPMF_ERROR_ARGUMENT : DPMF_ERROR_NUMERICAL,
+                         "banded C: the loss is not finite and above 0, or a derivative is negative or not finite");
     banded_backward(&s->pass, s->rows, s->p, s->d, s->slopes);
+    return DPMF_OK;
+}
+
+/*
+ * Any other loss f: where f^2 is convex in q, f(q)^2 >= f(r)^2 + <p, q - r> for the r at hand and p = grad f^2, and the least of
+ * <p, q> over the class has a bound. No such bound for `last`, whose objective has a floor besides.
+ */
+static dpmf_status certify_other(problem *s, double square, double total) {
+    const double loss = problem_loss_value(&s->asked, s->class_.n, s->squares, NULL);
+    double low = 0;
+    if (problem_loss_is_convex(&s->asked) && s->asked.kind != DPMF_LOSS_LAST) {
+        TRY(banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, s->p, &low));
+        low = low <= total * (1 + 1e-12) ? fmin(low, total) : 0;
+        s->lower = fmax(s->lower, sqrt(fmax(0, square - total + low)));
+    }
+    if (loss < s->upper) {
+        s->upper = loss;
+        memcpy(s->best, s->rows, (size_t)(s->class_.n * s->class_.bands) * sizeof *s->best);
+    }
     return DPMF_OK;
 }
 
@@ -273,6 +318,7 @@ static dpmf_status certify_rows(problem *s, const double *x) {
         sum += s->p[t];
         total += s->p[t] * s->squares[t];
     }
+    if (s->loss > DPMF_LOSS_MAX) return certify_other(s, square, total);
     TRY(banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, s->p, &low));
     low = low <= total * (1 + 1e-12) ? fmin(low, total) : 0; /* more would be all rounding */
     s->gap = total / low - 1;
@@ -306,7 +352,7 @@ static dpmf_status enough_rms(void *context, const double *x, double gradient, i
 /* Of BFGS. The max loss gains from many; in large problems more than five cost more time than they save. */
 static int pairs(const problem *s) {
     if (s->class_.unknowns > 100000) return 5;
-    return s->loss == DPMF_LOSS_MAX ? 40 : 10;
+    return s->loss != DPMF_LOSS_RMS ? 40 : 10;
 }
 
 /* The most steps with the same scales. */
@@ -377,7 +423,7 @@ static dpmf_status solve_max(problem *s, double tolerance) {
 /* Steps that are worth a minute or two, WORK in all, each n b^2. */
 static int step_limit(const problem *s, dpmf_loss loss) {
     double steps = WORK / ((double)s->class_.n * (double)s->class_.bands * (double)s->class_.bands);
-    double most = loss == DPMF_LOSS_MAX ? 12000 : 4000;
+    double most = loss != DPMF_LOSS_RMS ? 12000 : 4000;
     return (int)fmax(60, fmin(steps, most));
 }
 
@@ -392,6 +438,15 @@ static dpmf_status solve_rows(problem *s, dpmf_loss loss, double tolerance, int 
         TRY(descend_rows(s, FIRST_STEPS, &m));
         s->loss = DPMF_LOSS_MAX;
         TRY(solve_max(s, tolerance));
+    } else if (loss > DPMF_LOSS_MAX) {
+        TRY(descend_rows(s, FIRST_STEPS, &s->end));
+        s->loss = loss;
+        for (int round = 0; round < OTHER_ROUNDS && s->iterations < s->limit; round++) {
+            const double before = s->upper;
+            TRY(descend_long(s, s->limit - s->iterations, &s->end));
+            TRY(certify_rows(s, s->x));
+            if (near_enough(s, tolerance) || s->upper > before * (1 - tolerance)) break;
+        }
     } else {
         /* New scales mean a new memory for BFGS, so there are few of them: after a short run from a far start, and for windows. */
         base_minimum m = {0};
@@ -516,6 +571,7 @@ static dpmf_status best_rows(const optimize_task *task, int64_t bands, double *r
     TRY_DONE(problem_create(task->workload, task->participation, bands, o->weights, &o->run, &s));
     TRY_DONE(start_rows(task->workload, bands, &o->run, rows));
     s.near = s.class_.kind == BANDED_SINGLE && smaller(task->workload, bands) > 0;
+    s.asked = (problem_loss){o->loss, o->loss_power, o->own_loss};
     TRY_DONE(solve_rows(&s, o->loss, o->tolerance, step_limit(&s, o->loss), rows));
     *result = (dpmf_optimization){.outcome = near_enough(&s, o->tolerance) ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = s.iterations,
@@ -523,6 +579,11 @@ static dpmf_status best_rows(const optimize_task *task, int64_t bands, double *r
                                   .optimum_upper = s.upper,
                                   .scope = "C of these bands with this participation",
                                   .stationarity = s.stationarity};
+    if (o->loss > DPMF_LOSS_MAX && s.lower == 0) { /* no bound is proven: only the search speaks */
+        result->outcome = s.end.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT;
+        result->optimum_upper = INFINITY;
+        result->scope = NULL;
+    }
 done:
     problem_free(&s);
     return status;

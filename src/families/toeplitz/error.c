@@ -113,10 +113,15 @@ dpmf_status toeplitz_error_create(const dpmf_workload *workload, int64_t bands, 
     dpmf_status status = DPMF_OK;
     assert(workload->toeplitz && bands >= 1 && bands <= workload->steps);
     assert(weights == NULL || loss == DPMF_LOSS_RMS);
-    e.rms = loss == DPMF_LOSS_RMS;
+    e.rms = loss == DPMF_LOSS_RMS; /* of the last step: that of the max loss, since the errors rise */
     e.table.bands = bands;
     TRY_DONE(fill_weights(&e, weights));
-    find_steady_state(&e);
+    if (loss == DPMF_LOSS_LP || loss == DPMF_LOSS_OWN) {
+        TRY_DONE(base_alloc_doubles(e.n, "the weights", &e.weights));
+        TRY_DONE(base_alloc_doubles(e.n, "the squared errors", &e.squares));
+    } else {
+        find_steady_state(&e);
+    }
     e.by_transforms = bands >= TRANSFORM_BANDS && (!e.steady || bands > e.n / 64);
     if (e.by_transforms) e.steady = 0;
     if (!e.steady) TRY_DONE(fill_first_column(&e));
@@ -131,7 +136,7 @@ done:
 
 void toeplitz_error_free(toeplitz_error *e) {
     double *const arrays[] = {e->weights, e->forcing,      e->response, e->source,
-                              e->adjoint, e->first_column, e->tail,     e->table.rows};
+                              e->adjoint, e->first_column, e->tail,     e->table.rows, e->squares};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         base_free(arrays[i]);
     *e = (toeplitz_error){0};
@@ -361,6 +366,39 @@ dpmf_status toeplitz_error_value(toeplitz_error *e, const double *c, double *val
     for (int64_t j = 0; j < e->bands; j++)
         gradient[j] = j < lags ? -gradient[j] : 0;
     if (e->steady) add_steady_gradient(e, &s, closed, &sum, gradient);
+    return DPMF_OK;
+}
+
+/*
+ * Any other loss. The squared error of step t is q_t = S sum_{i<=t} w_i^2, so that with phi = df/dq at hand
+ * sum_t phi_t q_t = S sum_i u_i w_i^2, u_i = sum_{t>=i} phi_t, and df/dc = S dE/dc with these weights held: two passes, one for w and
+ * one for the gradient. What the first leaves out of w is below 1e-17 of the errors.
+ */
+dpmf_status toeplitz_error_loss(toeplitz_error *e, const problem_loss *loss, double square, const double *c, double *value,
+                                double *by_square, double *gradient) {
+    double sum = 0, tail = 0;
+    *value = INFINITY;
+    for (int64_t i = 0; i < e->n; i++)
+        e->weights[i] = 1;
+    TRY(toeplitz_error_value(e, c, &sum, NULL));
+    if (!isfinite(sum)) return DPMF_OK;
+    base_running so_far = {0};
+    for (int64_t t = 0; t < e->n; t++) {
+        if (t < e->used) base_running_add(&so_far, e->response[t] * e->response[t]);
+        e->squares[t] = square * base_running_value(&so_far);
+    }
+    const double found = problem_loss_value(loss, e->n, e->squares, e->weights);
+    if (!(found > 0 && isfinite(found))) return DPMF_OK;
+    for (int64_t i = e->n - 1; i >= 0; i--) {
+        if (!(e->weights[i] >= 0)) return DPMF_OK;
+        e->weights[i] = tail += e->weights[i];
+    }
+    TRY(toeplitz_error_value(e, c, &sum, gradient));
+    if (!isfinite(sum)) return DPMF_OK;
+    for (int64_t j = 0; j < e->bands && gradient != NULL; j++)
+        gradient[j] *= square;
+    *by_square = sum;
+    *value = found;
     return DPMF_OK;
 }
 

@@ -50,6 +50,7 @@ typedef struct problem {
     double columns_count; /* normalized columns: S = columns_count |c|^2; 0: the pattern's */
     toeplitz_error error;
     toeplitz_columns columns; /* used if its memory is there */
+    problem_loss loss;        /* used if the error has squares: neither RMS nor max */
     double *c, *by_square, *by_error;
 } problem;
 
@@ -73,18 +74,22 @@ static dpmf_status square_of(problem *p, double *value) {
 
 static dpmf_status log_loss(void *context, const double *x, double *f, double *gradient) {
     problem *p = context;
-    double square = 0, error = INFINITY;
+    double square = 0, error = INFINITY, slope = 0;
+    const int other = p->error.squares != NULL;
     coefficients_of(p, x, p->c);
     TRY(square_of(p, &square));
-    if (p->columns.memory != NULL)
-        TRY(toeplitz_columns_value(&p->columns, p->c, &error, p->by_error));
-    else
-        TRY(toeplitz_error_value(&p->error, p->c, &error, p->by_error));
     *f = INFINITY;
+    if (other && isfinite(square) && square > 0)
+        TRY(toeplitz_error_loss(&p->error, &p->loss, square, p->c, &error, &slope, p->by_error));
+    else if (p->columns.memory != NULL)
+        TRY(toeplitz_columns_value(&p->columns, p->c, &error, p->by_error));
+    else if (!other)
+        TRY(toeplitz_error_value(&p->error, p->c, &error, p->by_error));
     if (!isfinite(error) || !isfinite(square) || !(square > 0) || !(error > 0)) return DPMF_OK;
-    *f = 0.5 * (log(square) + log(error));
+    *f = other ? log(error) : 0.5 * (log(square) + log(error));
     for (int64_t i = 0; i < p->bands; i++)
-        gradient[i] = 0.5 * (p->by_square[i] / square + p->by_error[i] / error);
+        gradient[i] = other ? (slope * p->by_square[i] + p->by_error[i]) / error
+                            : 0.5 * (p->by_square[i] / square + p->by_error[i] / error);
     /* dE/dc to dE/dx, in place. */
     double sum = 0;
     for (int64_t i = 0; i < p->bands && p->signs != FREE; i++) {
@@ -127,6 +132,12 @@ static dpmf_status open_problem(const optimize_task *task, int64_t bands, proble
     const int within = o->normalize == DPMF_NORMALIZE_WITHIN;
     p->bands = bands;
     TRY(check_workload(task));
+    p->loss = (problem_loss){o->loss, o->loss_power, o->own_loss};
+    if (o->loss > DPMF_LOSS_MAX && !task->workload->toeplitz)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "Toeplitz strategies for workload %s, which is not Toeplitz, are optimized for the losses rms and "
+                         "max; --family banded takes any loss",
+                         task->workload->text);
     TRY(toeplitz_pattern_of(task->participation, task->workload->steps, &p->pattern));
     if (within && bands > p->pattern.b)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
