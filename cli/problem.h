@@ -17,6 +17,7 @@ typedef struct problem {
     dpmf_sampling sampling; /* of a FILE: its figures are at the largest column norm */
     const char *made_by;
     const char *unit; /* NULL: not recorded */
+    const char *made_for; /* the workload of a FILE that is priced on another one; NULL: it is on its own */
     /* The owners of the above. */
     dpmf_mechanism *mechanism;
     dpmf_workload *own_workload;
@@ -75,5 +76,8 @@ int check_calibrated(const arguments *given, const dpmf_mechanism *mechanism);
 int make_workload(const arguments *given, option_id id, int64_t steps, dpmf_workload **out);
 int make_participation(const arguments *given, option_id id, int64_t steps, dpmf_participation **out);
 int make_weights(const arguments *given, int64_t steps, dpmf_array *out);
+
+/* Is it the same workload? words: those of their options, or NULL. */
+int same_workload(const dpmf_workload *a, const dpmf_workload *b, const char *words_a, const char *words_b, bool *same);
 
 #endif

@@ -198,9 +198,11 @@ const option_row options[OPTION_TOTAL] = {
                               "cheap, and 8e-5 when you ask for sigma"},
     [OPTION_WEIGHTS] = {.name = "weights",
                         .kind = KIND_FILE,
-                        .argument = "FILE.npy",
+                        .argument = "FILE.npy|last[:FRACTION]",
                         .verbs = EVALUATE | OPTIMIZE,
-                        .help = "one weight >= 0 per step. Squared errors are multiplied by them"},
+                        .help = "one weight >= 0 per step. Squared errors are multiplied by them. last: the last step "
+                                "alone, or the last FRACTION of the steps, with weights of mean 1; the others may then "
+                                "get any amount of noise"},
     [OPTION_EPSILON] = {.name = "epsilon",
                         .kind = KIND_NUMBER,
                         .argument = "E",

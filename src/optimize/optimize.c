@@ -174,7 +174,9 @@ dpmf_status optimize_problem(const char *family, const problem_facts *p, const d
                          (long long)participation->steps, (long long)workload->steps);
     if (participation == NULL) TRY(workload_participation_single(workload->steps, &single));
     optimize_task task = {workload, participation == NULL ? single : participation, &o, p};
-    const int reduce = workload_is_stack(workload) || (!known->shown.toeplitz && has_zero(workload->steps, o.weights));
+    const int matrix = workload->form == WORKLOAD_DENSE && !workload->toeplitz && o.weights != NULL;
+    const int reduce =
+        workload_is_stack(workload) || matrix || (!known->shown.toeplitz && has_zero(workload->steps, o.weights));
     TRY_DONE((reduce ? optimize_reduced(known, &task, out == NULL ? NULL : &strategy, &found)
                      : known->optimize(&task, out == NULL ? NULL : &strategy, &found)));
     if (out != NULL) *out = strategy;

@@ -111,6 +111,8 @@ typedef struct blt_problem {
     const double *response;           /* first column of a Toeplitz workload; NULL: prefix sums */
     const double *emphasis;           /* of the squares of the first column of B; NULL: n - t, or 1 for the max loss */
     const blt_normalized *normalized; /* NULL: C as it is; else prefix sums, single participation, RMS loss */
+    const double *form; /* n x n: the error is h' form h, h the first column of C^-1; NULL unless A is not Toeplitz */
+    double *work;       /* 2 n numbers with `form`: h, form h */
 } blt_problem;
 
 /* Has it a closed form, whose cost does not depend on n? */
