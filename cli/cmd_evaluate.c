@@ -215,6 +215,15 @@ static bool is_unbounded(const problem *p) {
            strcmp(dpmf_workload_get(p->workload).text, "prefix") == 0;
 }
 
+/* A matrix that is not triangular, whose rows need not be one for each step. */
+static bool has_rows(const problem *p) {
+    return strstr(dpmf_workload_get(p->workload).text, "rows") != NULL;
+}
+
+static double per_row(const problem *p, const answer *a) {
+    return sqrt(a->found.total_squared_loss / (double)dpmf_workload_get(p->workload).rows);
+}
+
 static int print_json(text_buffer *t, const arguments *given, const problem *p, const answer *a) {
     int64_t steps = dpmf_workload_get(p->workload).steps;
     const dpmf_strategy *s = p->strategy;
@@ -224,6 +233,11 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
         json_text(t, "made_by", p->own_made_by);
     json_integer(t, "steps", steps);
     json_text(t, "workload", dpmf_workload_get(p->workload).text);
+    if (has_rows(p)) {
+        json_integer(t, "workload_rows", dpmf_workload_get(p->workload).rows);
+        json_known(t, "rms_loss_per_row", per_row(p, a));
+    }
+    if (p->made_for != NULL) json_text(t, "made_for_workload", p->made_for);
     json_text(t, "participation", dpmf_participation_get(p->participation).text);
     json_sensitivity(t, a->found.sensitivity);
     json_known(t, "rms_loss", a->found.rms_loss);
@@ -265,6 +279,7 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
 
 static void print_table(text_buffer *t, const arguments *given, const problem *p, const answer *a) {
     int64_t steps = dpmf_workload_get(p->workload).steps;
+    char rows[160];
     const dpmf_strategy *s = p->strategy;
     table_text(t, "family", s == NULL ? "dense (too large to be formed)" : dpmf_strategy_get(s).family);
     if (option_given(given, OPTION_PARAMETERS) && p->own_made_by[0] != '\0')
@@ -274,6 +289,12 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     if (s != NULL && dpmf_strategy_get(s).is_normalized) table_text(t, "columns", "normalized");
     table_integer(t, "steps", steps);
     table_text(t, "workload", dpmf_workload_get(p->workload).text);
+    if (has_rows(p)) {
+        snprintf(rows, sizeof rows, "%lld, each released in the step of its last non-zero column; RMS over them %.9g",
+                 (long long)dpmf_workload_get(p->workload).rows, safe_digits(per_row(p, a), DIGITS, 1));
+        table_text(t, "  rows", rows);
+    }
+    if (p->made_for != NULL) table_text(t, "  made for", p->made_for);
     if (p->weights != NULL) table_text(t, "weights", "given");
     table_text(t, "participation", dpmf_participation_get(p->participation).text);
     table_text(t, "adjacency", dpmf_adjacency_name(p->adjacency));

@@ -191,12 +191,17 @@ int cmd_optimize(const arguments *given) {
         how.weights = p.weights;
         how.run = run_with((int)given->count[OPTION_THREADS]);
         target to = {other_workload == NULL ? p.workload : other_workload,
-                     other_participation == NULL ? p.participation : other_participation,
-                     other_workload == NULL && other_participation == NULL, &how};
+                     other_participation == NULL ? p.participation : other_participation, true, &how};
+        if (other_workload != NULL)
+            code = same_workload(other_workload, p.workload, option_text(given, OPTION_OPTIMIZE_WORKLOAD),
+                                 option_text(given, OPTION_WORKLOAD), &to.same);
+        if (other_participation != NULL && strcmp(dpmf_participation_get(other_participation).text,
+                                                  dpmf_participation_get(p.participation).text) != 0)
+            to.same = false;
         snprintf(p.own_made_by, sizeof p.own_made_by, "optimized for %.60s",
                  dpmf_participation_get(to.participation).text);
         p.made_by = p.own_made_by;
-        code = optimize_and_print(given, &to, &p);
+        if (code == 0) code = optimize_and_print(given, &to, &p);
     }
     dpmf_workload_free(other_workload);
     dpmf_participation_free(other_participation);

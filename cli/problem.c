@@ -97,9 +97,30 @@ static int check_weights(const arguments *given, int64_t steps, const dpmf_array
     return 0;
 }
 
+/* "last", or "last:FRACTION": the last steps alone, with weights of mean 1, so that the RMS loss is that of these steps. */
+static int make_last(const arguments *given, int64_t steps, dpmf_array *out) {
+    const char *words = option_text(given, OPTION_WEIGHTS) + strlen("last");
+    double part = 0.0;
+    char *end = NULL, shown[SHOWN];
+    if (*words == ':') part = strtod(words + 1, &end);
+    if (*words == ':' && (end == words + 1 || *end != '\0' || !(part > 0.0 && part <= 1.0)))
+        return fail(EXIT_USAGE, "--weights last:%s: accepted is a fraction of the steps above 0 and up to 1",
+                    show(words + 1, shown));
+    const int64_t count = (int64_t)fmax(1.0, round(part * (double)steps));
+    dpmf_array array = {.dimensions = 1, .shape = {steps, 1}, .values = allocate(steps, sizeof(double))};
+    if (array.values == NULL) return fail_memory();
+    for (int64_t t = steps - count; t < steps; t++)
+        array.values[t] = (double)steps / (double)count;
+    *out = array;
+    return 0;
+}
+
 int make_weights(const arguments *given, int64_t steps, dpmf_array *out) {
     dpmf_array array;
     if (!option_given(given, OPTION_WEIGHTS)) return 0;
+    const char *words = option_text(given, OPTION_WEIGHTS);
+    if (strcmp(words, "last") == 0 || strncmp(words, "last:", strlen("last:")) == 0)
+        return make_last(given, steps, out);
     dpmf_status status = dpmf_array_load(option_text(given, OPTION_WEIGHTS), &array);
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
     if (status != DPMF_OK) return fail_option(status, given, OPTION_WEIGHTS);
@@ -254,21 +275,30 @@ static int compare_operators(bool strategies, const void *a, const void *b, int6
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
-static int check_workload(const arguments *given, const problem *p) {
-    dpmf_workload *asked = NULL;
+/*
+ * Is it the same workload? Texts decide unless one of its parts came from a file: then the matrices, or, where a workload is no
+ * square matrix, the words of the two options, which name the files.
+ */
+int same_workload(const dpmf_workload *a, const dpmf_workload *b, const char *words_a, const char *words_b, bool *same) {
+    const dpmf_workload_info x = dpmf_workload_get(a), y = dpmf_workload_get(b);
+    const bool from_file = strstr(x.text, "lr") != NULL || strstr(x.text, "file") != NULL || strstr(x.text, "rows") != NULL;
+    const bool square = x.rows == x.steps && y.rows == y.steps && strstr(x.text, "rows") == NULL && strstr(y.text, "rows") == NULL;
+    *same = strcmp(x.text, y.text) == 0;
+    if (square && (from_file || !*same)) return compare_operators(false, a, b, x.steps, x.steps, same);
+    if (from_file) *same = *same && words_a != NULL && words_b != NULL && strcmp(words_a, words_b) == 0;
+    return 0;
+}
+
+/* --workload beside a FILE: its mechanism is priced on that workload. */
+static int take_workload(const arguments *given, problem *p) {
     bool same = true;
     if (!option_given(given, OPTION_WORKLOAD)) return 0;
-    int64_t steps = dpmf_workload_get(p->workload).steps;
-    int code = make_workload(given, OPTION_WORKLOAD, steps, &asked);
-    if (code == 0) code = compare_operators(false, asked, p->workload, steps, steps, &same);
-    if (code == 0 && !same) {
-        char held[SHOWN];
-        const char *words = dpmf_workload_get(p->workload).text;
-        bool named = strcmp(words, dpmf_workload_get(asked).text) != 0; /* otherwise both texts are "lr" or "file" */
-        code = contradiction(given, OPTION_WORKLOAD, named ? show(words, held) : "other numbers");
-    }
-    dpmf_workload_free(asked);
-    return code;
+    int code = make_workload(given, OPTION_WORKLOAD, dpmf_workload_get(p->workload).steps, &p->own_workload);
+    if (code == 0) code = same_workload(p->own_workload, p->workload, NULL, NULL, &same);
+    if (code != 0 || same) return code;
+    p->made_for = dpmf_workload_get(p->workload).text;
+    p->workload = p->own_workload;
+    return 0;
 }
 
 static int check_participation(const arguments *given, const problem *p) {
@@ -282,11 +312,15 @@ static int check_participation(const arguments *given, const problem *p) {
     return code;
 }
 
-static int check_weights_held(const arguments *given, const problem *p) {
+static int check_weights_held(const arguments *given, problem *p) {
     dpmf_array asked = {0};
     int64_t steps = dpmf_workload_get(p->workload).steps;
     if (!option_given(given, OPTION_WEIGHTS)) return 0;
-    int code = make_weights(given, steps, &asked);
+    int code = make_weights(given, steps, p->made_for != NULL ? &p->own_weights : &asked);
+    if (code == 0 && p->made_for != NULL) { /* another question may have its own weights */
+        p->weights = p->own_weights.values;
+        return 0;
+    }
     if (code == 0 && p->weights == NULL)
         code = contradiction(given, OPTION_WEIGHTS, "none");
     else if (code == 0 && memcmp(asked.values, p->weights, (size_t)steps * sizeof *asked.values) != 0)
@@ -407,10 +441,10 @@ int problem_from_file(const arguments *given, problem *out) {
     out->unit = covered.unit;
     if (code == 0) code = take_columns(given, &out->columns);
     if (code == 0) code = check_small(given, out);
-    if (code == 0) code = check_workload(given, out);
     if (code == 0) code = check_participation(given, out);
-    if (code == 0) code = check_weights_held(given, out);
     if (code == 0) code = check_strategy(given, out);
+    if (code == 0) code = take_workload(given, out);
+    if (code == 0) code = check_weights_held(given, out);
     return code == 0 ? make_triangular(given, out) : code;
 }
 

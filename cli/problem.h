@@ -18,6 +18,7 @@ typedef struct problem {
     dpmf_sampling sampling; /* of a FILE: its figures are at the largest column norm */
     const char *made_by;
     const char *unit; /* NULL: not recorded */
+    const char *made_for; /* the workload of a FILE that is priced on another one; NULL: it is on its own */
     /* The owners of the above. */
     dpmf_mechanism *mechanism;
     dpmf_workload *own_workload;
@@ -79,5 +80,7 @@ int make_weights(const arguments *given, int64_t steps, dpmf_array *out);
 
 /* --loss as the library takes it; 0, or the exit code after a message. */
 int take_loss(const arguments *given, dpmf_loss *loss, double *power);
+/* Is it the same workload? words: those of their options, or NULL. */
+int same_workload(const dpmf_workload *a, const dpmf_workload *b, const char *words_a, const char *words_b, bool *same);
 
 #endif

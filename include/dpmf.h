@@ -134,13 +134,16 @@ DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 typedef struct dpmf_workload dpmf_workload;
 
 /*
- * From text: "prefix", "momentum:B", "nesterov:B", "decay:L", "lr:FILE.npy", "cooldown:FRACTION:FLOOR", "linear:FLOOR",
+ * From text: "prefix", "identity" (the rows themselves, decay:1), "momentum:B", "nesterov:B", "decay:L", "lr:FILE.npy", "cooldown:FRACTION:FLOOR", "linear:FLOOR",
  * "cosine:FLOOR", "warmup:FRACTION", "step:EVERY:FACTOR", joined by commas; or one of these alone: "file:PATH.npy"; "mean", of
  * all rows so far; "window:W", the sum of the last W rows; "decay-power:P", rows k steps ago with weight (k+1)^-P. (The last two
  * are held as matrices.) cooldown: with m = round(FRACTION n), the learning rate is 1 before the last m steps and then
  * 1 - (1-FLOOR) j/m for j = 1..m. linear: FLOOR + (1-FLOOR) (1 - t/n) at step t, "linear" alone with FLOOR = 0. cosine:
  * FLOOR + (1-FLOOR) (1 + cos(pi t/(n-1)))/2 at step t. warmup: j/m in step j = 1..m = round(FRACTION n), then 1. step:
  * FACTOR^floor(t/EVERY). Several schedules multiply. Learning rates are above 0, so that A has an inverse.
+ *
+ * Or a sum of up to 8 of all these, "W1 + 0.3*W2": the squared errors add, here 1 and 0.3 times. The spaces around + are needed. A file has
+ * any real matrix with a column for each step: see dpmf_workload_options.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out);
 
@@ -148,12 +151,21 @@ DPMF_API void dpmf_workload_free(dpmf_workload *workload);
 
 /* ---- expert ---- */
 
-/* A named workload. `learning_rate` is NULL (all ones) or `steps` positive numbers, copied. */
+/*
+ * A named workload: `learning_rate` is NULL (all ones) or `steps` positive numbers, copied. Or, with all of these 0, a matrix of any
+ * shape, or a sum, whose squared errors add. A row of a matrix is released in the step of its last non-zero column, and the error of a
+ * step is the root of the sum of the squares of all that is released in it; the losses are those of these errors.
+ */
 typedef struct dpmf_workload_options {
     double momentum;             /* beta in [0, 1) */
     int nesterov;                /* 0 or 1 */
     double decay;                /* lambda in [0, 1], with lambda * max eta < 1 */
     const double *learning_rate; /* NULL or `steps` numbers > 0 */
+    int64_t rows;                /* of `matrix`, any number */
+    const double *matrix;        /* NULL or rows x steps, row-major, copied */
+    int parts;                   /* of a sum, 1 to 8; no sum among them */
+    const dpmf_workload *const *part;
+    const double *part_weights; /* NULL (ones) or one number > 0 for each part */
 } dpmf_workload_options;
 
 DPMF_API dpmf_workload_options dpmf_workload_options_defaults(void);
@@ -162,13 +174,14 @@ DPMF_API dpmf_workload_options dpmf_workload_options_defaults(void);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create(int64_t steps, const dpmf_workload_options *options,
                                                           dpmf_workload **out);
 
-/* Facts about a workload. `text` is the text above in its shortest form; a schedule from a file is "lr", a matrix "file", an
- * operator "operator". */
+/* Facts about a workload. `text` is the text above in its shortest form; a schedule from a file is "lr", a
+ * lower-triangular matrix "file", another matrix "rows", an operator "operator". */
 typedef struct dpmf_workload_info {
     int64_t steps;
     const char *text;                     /* valid while the workload exists */
     int is_toeplitz;                      /* 1: A is the same at every step */
     int inverse_q_bands, inverse_r_bands; /* of A^-1, see dpmf_workload_inverse_row */
+    int64_t rows;                         /* of A: the steps, but for a sum or a matrix of another shape */
 } dpmf_workload_info;
 
 DPMF_API dpmf_workload_info dpmf_workload_get(const dpmf_workload *workload);

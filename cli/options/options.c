@@ -24,7 +24,7 @@
 
 #define SCHEDULES "linear:FLOOR|cosine:FLOOR|cooldown:FRACTION:FLOOR|warmup:FRACTION|step:EVERY:FACTOR|lr:FILE.npy"
 #define WORKLOADS                                                                                                      \
-    "prefix|momentum:BETA|nesterov:BETA|decay:LAMBDA|" SCHEDULES "|mean|window:W|decay-power:P|file:PATH.npy"
+    "prefix|identity|momentum:BETA|nesterov:BETA|decay:LAMBDA|" SCHEDULES "|mean|window:W|decay-power:P|file:PATH.npy"
 
 const option_row options[OPTION_TOTAL] = {
     [OPTION_STEPS] = {.name = "steps",
@@ -51,7 +51,9 @@ const option_row options[OPTION_TOTAL] = {
          .verbs = PLAN | DESIGN | EVALUATE | OPTIMIZE | TRAIN,
          .help =
              "the output that must be accurate. Join parts by commas; mean (of all rows so far), window:W (the sum of "
-             "the last W), decay-power:P and file:PATH.npy, any lower-triangular matrix, stand alone. cooldown: with m "
+             "the last W), decay-power:P and file:PATH.npy stand alone. A file has any real matrix with a column for each "
+             "step; a row is released in the step of its last non-zero column. 'W1 + 0.3*W2' is a sum: the squared "
+             "errors add, with these weights. cooldown: with m "
              "= FRACTION x N rounded, the learning rate is 1 before the last m steps, then decreases linearly to "
              "FLOOR; linear and cosine: from 1 to FLOOR over all steps; warmup: from 1/m to 1 in the first m; step: "
              "times "
@@ -234,9 +236,11 @@ const option_row options[OPTION_TOTAL] = {
                               "cheap, and 8e-5 when you ask for sigma"},
     [OPTION_WEIGHTS] = {.name = "weights",
                         .kind = KIND_FILE,
-                        .argument = "FILE.npy",
+                        .argument = "FILE.npy|last[:FRACTION]",
                         .verbs = EVALUATE | OPTIMIZE,
-                        .help = "one weight >= 0 per step. Squared errors are multiplied by them"},
+                        .help = "one weight >= 0 per step. Squared errors are multiplied by them. last: the last step "
+                                "alone, or the last FRACTION of the steps, with weights of mean 1; the others may then "
+                                "get any amount of noise"},
     [OPTION_SPECTRUM] = {.name = "spectrum",
                          .kind = KIND_FILE,
                          .argument = "FILE",

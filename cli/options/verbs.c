@@ -47,7 +47,8 @@ const verb_row verbs[VERB_TOTAL] = {
             .description = "Evaluates a mechanism, given by options or by a mechanism FILE, on a workload under a "
                            "participation. Every loss includes the sensitivity; every figure is labelled as exact or "
                            "as a bound. With a FILE, the workload, participation, adjacency, weights, strategy and "
-                           "kind of sensitivity come from it, and an option that contradicts it is refused. With "
+                           "kind of sensitivity come from it, and an option that contradicts it is refused, but for "
+                           "--workload: the mechanism is then priced on that workload, with --weights for it. With "
                            "--epsilon and --delta the mechanism gets its sigma too.",
             .run = cmd_evaluate,
         },

@@ -240,6 +240,11 @@ class dpmf_workload_options(Structure):
         ("nesterov", c_int),
         ("decay", c_double),
         ("learning_rate", POINTER(c_double)),
+        ("rows", c_int64),
+        ("matrix", POINTER(c_double)),
+        ("parts", c_int),
+        ("part", POINTER(POINTER(dpmf_workload))),
+        ("part_weights", POINTER(c_double)),
     ]
 
 
@@ -250,6 +255,7 @@ class dpmf_workload_info(Structure):
         ("is_toeplitz", c_int),
         ("inverse_q_bands", c_int),
         ("inverse_r_bands", c_int),
+        ("rows", c_int64),
     ]
 
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import ctypes
 import itertools
 from dataclasses import dataclass
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing
 
 from . import errors
-from ._library import abi, c, choice, doubles, encode_text, flag, handle, integer, numbers, struct_of, text
+from ._library import abi, c, choice, doubles, encode_text, flag, handle, integer, numbers, real, struct_of, text
 from ._object import Object
 
 __all__ = ["Family", "Participation", "Strategy", "Workload", "families"]
@@ -57,14 +57,17 @@ def families() -> List[Family]:
 
 
 class Workload(Object):
-    """A, the lower-triangular map from gradients to the output that must be accurate.
+    """A, the map from gradients to the output that must be accurate.
 
-    From text, as on the command line, or from a matrix:
+    From text, as on the command line, or from a matrix with a column for each step. A row that is not zero beyond column t is
+    released in step t. `+` and `*` make sums, whose squared errors add:
 
     >>> Workload("momentum:0.9,cooldown:0.25:0.1", 1000)
     Workload('momentum:0.9,cooldown:0.25:0.1', 1000)
     >>> Workload([[1, 0], [1, 1]]).apply([3, 4])
     array([3., 7.])
+    >>> Workload("prefix", 9) + 0.3 * Workload("decay:0.1", 9)
+    Workload('prefix + 0.3*decay:0.1', 9)
     """
 
     _free = "dpmf_workload_free"
@@ -75,11 +78,15 @@ class Workload(Object):
                 raise errors.ArgumentError("steps: a workload in words needs them")
             made = handle("dpmf_workload_parse", self._free, encode_text(what, "workload"), integer(steps, "steps"))
         else:
-            matrix = _square(what, "workload")
+            matrix = numbers(what, "workload")
+            if matrix.ndim != 2 or 0 in matrix.shape:
+                raise errors.ArgumentError("workload has shape %s, accepted: (rows, steps)" % (matrix.shape,))
+            rows, columns = matrix.shape
             steps = integer(steps, "steps", optional=True)
-            if steps not in (None, len(matrix)):
-                raise errors.ArgumentError("steps = %d, and the workload is a matrix of %d" % (steps, len(matrix)))
-            made = handle("dpmf_workload_create_dense", self._free, len(matrix), doubles(matrix))
+            if steps not in (None, columns):
+                raise errors.ArgumentError("steps = %d, and the workload is a matrix of %d columns" % (steps, columns))
+            options = struct_of("dpmf_workload_options_defaults", rows=rows, matrix=doubles(matrix))
+            made = handle("dpmf_workload_create", self._free, columns, ctypes.byref(options))
         super().__init__(made)
 
     @classmethod
@@ -111,9 +118,39 @@ class Workload(Object):
         Object.__init__(self, handle("dpmf_workload_create", cls._free, steps, ctypes.byref(options)))
         return self
 
+    @classmethod
+    def _sum(cls, terms: List[Tuple[float, "Workload"]]) -> "Workload":
+        handles = [part._handle for _, part in terms]
+        weights = numbers([weight for weight, _ in terms])
+        options = struct_of(
+            "dpmf_workload_options_defaults",
+            parts=len(terms),
+            part=(type(handles[0]) * len(handles))(*handles),
+            part_weights=doubles(weights),
+        )
+        self = cls.__new__(cls)
+        Object.__init__(self, handle("dpmf_workload_create", cls._free, terms[0][1].steps, ctypes.byref(options)))
+        self._summands = terms
+        return self
+
+    def _terms(self) -> List[Tuple[float, "Workload"]]:
+        return getattr(self, "_summands", None) or [(1.0, self)]
+
+    def __add__(self, other: "Workload") -> "Workload":
+        return Workload._sum(self._terms() + other._terms()) if isinstance(other, Workload) else NotImplemented
+
+    def __rmul__(self, weight: float) -> "Workload":
+        times = real(weight, "weight")
+        return Workload._sum([(times * old, part) for old, part in self._terms()])
+
     @property
     def steps(self) -> int:
         return c.dpmf_workload_get(self._handle).steps
+
+    @property
+    def rows(self) -> int:
+        """Of A: the steps, but for a sum or a matrix of another shape."""
+        return c.dpmf_workload_get(self._handle).rows
 
     @property
     def text(self) -> str:

@@ -25,9 +25,28 @@ class Problems(Case):
         np.testing.assert_allclose(w.solve(w.apply(x)), x)
         self.assertTrue(w.is_toeplitz)
         self.refused(dpmf.ArgumentError, "accepted: prefix", dpmf.Workload, "sums", 5)
-        self.refused(dpmf.ArgumentError, "accepted: (steps, steps)", dpmf.Workload, np.ones((2, 3)))
+        self.refused(dpmf.ArgumentError, "accepted: (rows, steps)", dpmf.Workload, np.ones(3))
         self.refused(dpmf.ArgumentError, "accepted: (3,)", dpmf.Workload.sgd, 3, learning_rate=[1.0])
         self.refused(dpmf.ArgumentError, "accepted: 5", w.apply, [1.0, 2.0])
+
+    def test_squared_errors_of_sums_and_of_rows_of_any_matrix_add(self):
+        prefix, decay = dpmf.Workload("prefix", 7), dpmf.Workload("decay:0.1", 7)
+        rows = np.random.default_rng(1).standard_normal((11, 7))
+        both = prefix + 0.3 * decay
+        self.assertEqual((both.text, both.steps, both.rows), ("prefix + 0.3*decay:0.1", 7, 14))
+        self.assertEqual((2 * (both + dpmf.Workload(rows))).text, "2*prefix + 0.6*decay:0.1 + 2*rows")
+        d = dpmf.Strategy("toeplitz", prefix).decoder()
+        squares = [(np.array([w.apply(e) for e in d.T]).T ** 2).sum(axis=1) for w in (prefix, decay)]
+        made = dpmf.evaluate(dpmf.Strategy("toeplitz", prefix), workload=both)
+        np.testing.assert_allclose(made.per_step_error, made.sensitivity.value * np.sqrt(squares[0] + 0.3 * squares[1]))
+        made = dpmf.evaluate(dpmf.Strategy("toeplitz", prefix), workload=rows)
+        self.assertAlmostEqual(made.rms_loss, made.sensitivity.value * math.sqrt(((rows @ d) ** 2).sum() / 7))
+        best = dpmf.optimize("dense", workload=both)
+        self.assertAlmostEqual(best.rms_loss / best.lower_bound.rms_loss, 1, delta=2e-6)
+        self.assertEqual(dpmf.Mechanism.from_bytes(best.to_bytes()).workload.text, both.text)
+        self.refused(dpmf.ArgumentError, "no sum in a sum", lambda: dpmf.Workload("prefix + mean", 7) + prefix)
+        self.refused(dpmf.ArgumentError, "weight 0", lambda: 0 * prefix + decay)
+        self.refused(dpmf.UnsupportedError, "14 answers for 7 steps", both.apply, np.ones(7))
 
     def test_min_sep_is_read_with_and_without_its_hyphen(self):
         for what in ("min-sep:3,10", "minsep:3,10"):

@@ -476,7 +476,9 @@ static void warn_all(dpmf_design *d) {
     if (d->problem.delta > 1e-4)
         warn(d, "delta = %g is large: it should be well below 1/(number of units).", d->problem.delta);
     if (!d->problem.workload->toeplitz && d->plain != d->problem.workload && !family_of(c)->keeps_schedule)
-        warn(d, "The workload has a schedule: some families were optimized without it and evaluated with it.");
+        warn(d, d->problem.workload->form == WORKLOAD_NAMED
+                    ? "The workload has a schedule: some families were optimized without it and evaluated with it."
+                    : "The workload is a matrix or a sum: some families were optimized for prefix sums and evaluated with it.");
 }
 
 void design_explain(dpmf_design *d) {

@@ -305,15 +305,18 @@ static dpmf_status apply_rows(const dpmf_workload *a, int64_t rows, double *b) {
     return DPMF_OK;
 }
 
+static dpmf_status check_dense_steps(const dpmf_workload *a, const dpmf_strategy *s) {
+    if (s->steps <= DENSE_STEPS_MAX) return DPMF_OK;
+    return base_fail(DPMF_ERROR_UNSUPPORTED, "family %s with workload %s: %lld steps, accepted up to %d (it is dense)",
+                     s->family, a->text, (long long)s->steps, DENSE_STEPS_MAX);
+}
+
 dpmf_status error_dense(const dpmf_workload *a, const dpmf_strategy *s, const double *matrix, const dpmf_run *run,
                         double *per_step) {
     int64_t n = s->steps, rows = strategy_rows(s);
     double *b = NULL;
     dpmf_status status = DPMF_OK;
-    if (n > DENSE_STEPS_MAX)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "family %s with workload %s: %lld steps, accepted up to %d (it is dense)", s->family, a->text,
-                         (long long)n, DENSE_STEPS_MAX);
+    TRY(check_dense_steps(a, s));
     TRY_DONE(base_alloc_doubles(n * rows, "the matrix B", &b));
     TRY_DONE(base_progress(run, "error", 0));
     if (matrix != NULL) {
@@ -411,8 +414,59 @@ static dpmf_status ask_family(const dpmf_workload *a, const dpmf_strategy *s, co
     return block->ops->squared_errors == NULL ? DPMF_OK : block->ops->squared_errors(block, &q, done, squares);
 }
 
+/* B = S W for any S, W whole: the rows of a step are added up. */
+static dpmf_status error_rows(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
+    const int64_t n = s->steps, rows = strategy_rows(s);
+    const double *matrix = strategy_matrix(s);
+    double *w = NULL, *answer = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY(check_dense_steps(a, s));
+    TRY_DONE(base_alloc_doubles(n * rows, "the matrix W", &w));
+    TRY_DONE(base_alloc_doubles(rows, "a row of B", &answer));
+    if (matrix != NULL) {
+        memcpy(w, matrix, (size_t)(n * n) * sizeof *w);
+        TRY_DONE(base_lower_invert(n, w));
+    } else {
+        TRY_DONE(strategy_left_inverse(s, w));
+    }
+    for (int64_t t = 0; t < n; t++) {
+        squares[t] = 0;
+        TRY_DONE(error_report(run, t, n, (a->first[t + 1] - a->first[t] + 1) * t * rows));
+        for (int64_t r = a->first[t]; r < a->first[t + 1]; r++) {
+            memset(answer, 0, (size_t)rows * sizeof *answer);
+            for (int64_t u = 0; u <= t; u++)
+                for (int64_t j = 0; j < rows && a->matrix[r * n + u] != 0; j++)
+                    answer[j] += a->matrix[r * n + u] * w[u * rows + j];
+            squares[t] += base_dot(rows, answer, answer);
+        }
+    }
+done:
+    base_free(w);
+    base_free(answer);
+    return status;
+}
+
+static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares);
+
+/* The parts of a sum, each by its own route. */
+static dpmf_status error_sum(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
+    double *part = NULL;
+    TRY(base_alloc_doubles(s->steps, "the errors of a part", &part));
+    memset(squares, 0, (size_t)s->steps * sizeof *squares);
+    dpmf_status status = DPMF_OK;
+    for (int i = 0; i < a->parts && status == DPMF_OK; i++) {
+        status = choose_route(a->part[i], s, run, part);
+        for (int64_t t = 0; t < s->steps && status == DPMF_OK; t++)
+            squares[t] += a->weight[i] * part[t];
+    }
+    base_free(part);
+    return status;
+}
+
 static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
     int done = 0;
+    if (a->form == WORKLOAD_SUM) return error_sum(a, s, run, squares);
+    if (a->form == WORKLOAD_ROWS) return error_rows(a, s, run, squares);
     TRY(ask_family(a, s, run, &done, squares));
     if (done) return DPMF_OK;
     if (a->toeplitz && strategy_can(s, STRATEGY_CAN_TOEPLITZ)) {

@@ -437,7 +437,7 @@ static dpmf_status compute_response(const dpmf_mechanism *m, uint64_t salt, doub
     for (int64_t i = 0; i < rows; i++)
         v[i] = mechanism_response_number(salt, 2 * (uint64_t)i + 1);
     TRY(dpmf_strategy_solve(m->strategy, v, x));
-    TRY(dpmf_workload_apply(m->problem.workload, x, x));
+    TRY(workload_apply_mixed(m->problem.workload, x));
     for (int64_t t = 0; t < n; t++) {
         double answer = m->problem.weights == NULL ? x[t] : sqrt(m->problem.weights[t]) * x[t];
         sum += mechanism_response_number(salt, 2 * (uint64_t)t) * answer;

@@ -123,11 +123,47 @@ static dpmf_status check_options(const dpmf_family *family, int64_t steps, const
     TRY(check_choices(family, options));
     TRY(check_bands(family, steps, options->bands));
     TRY(check_buffers(family, options));
-    for (int64_t t = 0; options->weights != NULL && t < steps; t++)
-        if (!(options->weights[t] > 0 && isfinite(options->weights[t])))
-            return base_fail(DPMF_ERROR_ARGUMENT, "weight %g at step %lld, accepted: above 0", options->weights[t],
-                             (long long)t);
-    return DPMF_OK;
+    return options->weights == NULL ? DPMF_OK : optimum_check_weights(steps, options->weights);
+}
+
+static int has_zero(int64_t steps, const double *weights) {
+    for (int64_t t = 0; weights != NULL && t < steps; t++)
+        if (weights[t] == 0) return 1;
+    return 0;
+}
+
+/*
+ * Sums, matrices of any shape and, unless C is Toeplitz, weights of 0: solved for the triangular matrix that has the same RMS
+ * losses (workload/stack.c). Errors of a Toeplitz C rise with the steps for a sum of Toeplitz workloads, so that its max loss
+ * is the RMS loss with all weight on the last step.
+ */
+static dpmf_status optimize_reduced(const strategy_family *family, const optimize_task *task, dpmf_strategy **out,
+                                    dpmf_optimization *result) {
+    const int64_t n = task->workload->steps;
+    dpmf_optimize_options o = *task->options;
+    dpmf_workload *reduced = NULL;
+    double *last = NULL, added = 0;
+    dpmf_status status = DPMF_OK;
+    if (o.loss == DPMF_LOSS_MAX) {
+        if (!family->shown.toeplitz || !workload_rises(task->workload) || o.normalize != DPMF_NORMALIZE_NONE)
+            return base_fail(DPMF_ERROR_UNSUPPORTED,
+                             "family %s: the max loss of workload %s is not optimized, accepted: the RMS loss%s", family->shown.name,
+                             task->workload->text,
+                             family->shown.toeplitz ? ", or sums of workloads that are the same at every step" : "");
+        TRY_DONE(base_alloc_doubles(n, "the weights", &last));
+        last[n - 1] = (double)n;
+        o.loss = DPMF_LOSS_RMS;
+        o.weights = last;
+    }
+    TRY_DONE(workload_reduce(task->workload, o.weights, 0.1 * o.tolerance, &reduced, &added));
+    o.weights = NULL;
+    const optimize_task plain = {reduced, task->participation, &o, NULL};
+    TRY_DONE(family->optimize(&plain, out, result));
+    result->optimum_lower = fmax(0, result->optimum_lower - added * sqrt((double)task->participation->count));
+done:
+    base_free(last);
+    dpmf_workload_free(reduced);
+    return status;
 }
 
 static int optimized_place(const dpmf_family *f) {
@@ -156,7 +192,11 @@ dpmf_status optimize_problem(const char *family, const problem_facts *p, const d
                          (long long)participation->steps, (long long)workload->steps);
     if (participation == NULL) TRY(workload_participation_single(workload->steps, &single));
     optimize_task task = {workload, participation == NULL ? single : participation, &o, p};
-    TRY_DONE(known->optimize(&task, out == NULL ? NULL : &strategy, &found));
+    const int matrix = workload->form == WORKLOAD_DENSE && !workload->toeplitz && o.weights != NULL;
+    const int reduce =
+        workload_is_stack(workload) || matrix || (!known->shown.toeplitz && has_zero(workload->steps, o.weights));
+    TRY_DONE((reduce ? optimize_reduced(known, &task, out == NULL ? NULL : &strategy, &found)
+                     : known->optimize(&task, out == NULL ? NULL : &strategy, &found)));
     if (out != NULL) *out = strategy;
     *result = found;
 done:

@@ -115,6 +115,17 @@ dpmf_status optimum_check_weights(int64_t n, const double *weights) {
     return DPMF_OK;
 }
 
+enum {
+    BANDED_STEPS_MAX = 8192, /* of the nuclear norm: 2 seconds */
+    DENSE_STEPS_MAX = 2048   /* 5 seconds */
+};
+
+static int all_positive(int64_t n, const double *weights) {
+    for (int64_t t = 0; t < n; t++)
+        if (weights[t] == 0) return 0;
+    return 1;
+}
+
 typedef struct patterns {
     int64_t apart;             /* b of the draw: every step has probability 1/b */
     int64_t count, separation; /* of one unit's steps 0, separation, 2 separation, ... */
@@ -213,13 +224,13 @@ static int wants_short(const dpmf_workload *a, const dpmf_evaluate_options *o, c
 static const int64_t MATRIX_STEPS_MAX = 512;
 
 static dpmf_status single_bound(const dpmf_workload *a, const dpmf_evaluate_options *o, const char *like,
-                                dpmf_lower_bound *out) {
+                                epochs_losses losses, dpmf_lower_bound *out) {
     double times = o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1, rms = 0, max = 0;
     const int is_short = wants_short(a, o, like);
     if (a->form == WORKLOAD_OPERATOR || (a->form == WORKLOAD_DENSE && a->steps > MATRIX_STEPS_MAX)) return DPMF_OK;
     TRY(optimum_bound(a, 0, o, is_short, &rms));
     if (rms == 0) return DPMF_OK;
-    TRY(optimum_bound(a, 1, o, is_short, &max));
+    if (losses != EPOCHS_RMS_LOSS) TRY(optimum_bound(a, 1, o, is_short, &max));
     int both = max >= rms; /* the max loss is at least the RMS loss: their bounds are too */
     const char *scope = is_short ? SCOPE[both ? SHORT : SHORT_RMS] : SCOPE[both ? OPTIMUM : OPTIMUM_RMS];
     *out = (dpmf_lower_bound){times * round_down(rms), times * round_down(both ? max : rms), scope};
@@ -277,13 +288,13 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
 }
 
 /* like: NULL, or the scope that the bound is to have: files have the bounds of the version that wrote them. */
-static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *participation,
+static dpmf_status strongest_plain(const dpmf_workload *a, const dpmf_participation *participation,
                              const dpmf_evaluate_options *o, const char *like, epochs_losses losses,
                              const dpmf_lower_bound *known, dpmf_lower_bound *out) {
     patterns p = patterns_of(participation, a->steps);
     dpmf_lower_bound found = {0};
     if (p.count == 1) {
-        TRY(single_bound(a, o, like, out));
+        TRY(single_bound(a, o, like, losses, out));
         if (out->scope != NULL) return DPMF_OK;
     }
     TRY(elementary(a, &p, o, &found));
@@ -292,6 +303,42 @@ static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *p
     const double times = adjacency_factor(o);
     *out = (dpmf_lower_bound){times * found.rms_loss, times * found.max_loss, found.scope};
     return DPMF_OK;
+}
+
+/*
+ * Sums, matrices of any shape, and weights of 0: the RMS loss is that of the triangular R of workload_reduce, and the max loss is
+ * at least as large. The rows of R are not the steps, so its own max loss means nothing here.
+ */
+static dpmf_status reduced_bound(const dpmf_workload *a, const dpmf_participation *participation,
+                                 const dpmf_evaluate_options *o, const char *like, dpmf_lower_bound *out) {
+    const double relative = 1e-8; /* a hundredth of what the searches for the optimum leave */
+    const patterns p = patterns_of(participation, a->steps);
+    dpmf_workload *reduced = NULL;
+    dpmf_evaluate_options plain = *o;
+    dpmf_lower_bound found = {0};
+    double added = 0;
+    if (a->steps > DENSE_STEPS_MAX) return DPMF_OK; /* nothing known */
+    plain.weights = NULL;
+    TRY(workload_reduce(a, o->weights, relative, &reduced, &added));
+    const dpmf_status status = strongest_plain(reduced, participation, &plain, like, EPOCHS_RMS_LOSS, NULL, &found);
+    dpmf_workload_free(reduced);
+    TRY(status);
+    const double rms = found.rms_loss - adjacency_factor(o) * added * sqrt((double)p.count);
+    if (found.scope == NULL || !(rms > 0)) return DPMF_OK;
+    const int climbed = is_of_epochs(found.scope);
+    found.rms_loss = found.max_loss = added == 0 ? found.rms_loss : round_to(climbed ? CLIMBED_BITS : BITS, rms);
+    if (found.scope == SCOPE[NUCLEAR_AND_CONTRIBUTION]) found.scope = SCOPE[NUCLEAR];
+    *out = found;
+    return DPMF_OK;
+}
+
+static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *participation,
+                             const dpmf_evaluate_options *o, const char *like, epochs_losses losses,
+                             const dpmf_lower_bound *known, dpmf_lower_bound *out) {
+    const int has_zero = o->weights != NULL && !all_positive(a->steps, o->weights);
+    if (workload_is_stack(a) || (has_zero && a->form != WORKLOAD_OPERATOR && a->steps <= DENSE_STEPS_MAX))
+        return reduced_bound(a, participation, o, like, out);
+    return strongest_plain(a, participation, o, like, losses, known, out);
 }
 
 static dpmf_status check_options(const dpmf_workload *a, const dpmf_participation *participation,
@@ -364,11 +411,6 @@ dpmf_status optimum_find_bound(const dpmf_workload *workload, const dpmf_partici
  */
 
 static const double U = 0x1p-53;
-
-enum {
-    BANDED_STEPS_MAX = 8192, /* 2 seconds */
-    DENSE_STEPS_MAX = 2048   /* 5 seconds */
-};
 
 /*
  * x_t has three roundings, the sine at most two more (its relative condition x cot x is below 1), the reciprocal one:
@@ -503,12 +545,6 @@ done:
     base_fft_free(fft);
     base_free(x);
     return status;
-}
-
-static int all_positive(int64_t n, const double *weights) {
-    for (int64_t t = 0; t < n; t++)
-        if (weights[t] == 0) return 0;
-    return 1;
 }
 
 /* Weights may span many orders of magnitude, which the rotations of three bands would mix: this route is then not used. */

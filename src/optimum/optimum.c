@@ -43,7 +43,7 @@ enum { COARSE_MIN = 64, COARSER = 4 };
 static dpmf_status coarsen(const dpmf_workload *a, dpmf_workload **out) {
     int64_t n = a->steps / COARSER;
     double *rates = NULL;
-    dpmf_workload_options o = {a->momentum, a->nesterov, a->decay, NULL};
+    dpmf_workload_options o = {.momentum = a->momentum, .nesterov = a->nesterov, .decay = a->decay};
     if (a->learning_rate != NULL) {
         TRY(base_alloc_doubles(n, "coarse learning rates", &rates));
         for (int64_t t = 0; t < n; t++)

@@ -298,27 +298,32 @@ static dpmf_status check_sensitivity(verify_task *v, int64_t rows, const double 
     return DPMF_OK;
 }
 
-/* The losses and the response from B, n x rows. */
-static dpmf_status check_losses(verify_task *v, int64_t rows, const double *b) {
+/* The losses and the response from the rows of B = A W, which the workload's own steps make from W, n x rows. */
+static dpmf_status check_losses(verify_task *v, int64_t rows, const double *w) {
     const dpmf_mechanism *m = v->mechanism;
+    const dpmf_workload *a = m->problem.workload;
     const double s = v->again.sensitivity.value;
-    double largest = 0, response = 0;
+    const int64_t buffers = workload_buffers(a);
+    double largest = 0, response = 0, *state = NULL;
     uint64_t salt = 0;
     base_running total = {0};
     if (v->responded) TRY(mechanism_response_salt(m, &salt));
+    TRY(base_alloc_doubles((buffers + a->width) * rows, "the workload's state", &state));
+    double *b = state + buffers * rows;
     for (int64_t t = 0; t < m->problem.steps; t++) {
         base_running square = {0}, answer = {0};
         const double p = m->problem.weights == NULL ? 1 : m->problem.weights[t];
-        for (int64_t i = 0; i < rows; i++) {
-            const double x = b[t * rows + i];
-            base_running_add(&square, x * x);
-            base_running_add(&answer, x * mechanism_response_number(salt, 2 * (uint64_t)i + 1));
-        }
+        workload_step(a, t, rows, w + t * rows, state, b);
+        for (int64_t i = 0; i < a->width * rows; i++)
+            base_running_add(&square, b[i] * b[i]);
+        for (int64_t i = 0; i < rows; i++)
+            base_running_add(&answer, workload_mix(a, rows, b + i) * mechanism_response_number(salt, 2 * (uint64_t)i + 1));
         const double loss = s * s * p * base_running_value(&square);
         base_running_add(&total, loss);
         largest = fmax(largest, loss);
         response += sqrt(p) * mechanism_response_number(salt, 2 * (uint64_t)t) * base_running_value(&answer);
     }
+    base_free(state);
     const double all = base_running_value(&total);
     static const char how[] = "from every entry of A W, W read from the noise stream, and the sensitivity";
     const dpmf_evaluation *claimed = &m->problem.evaluation;
@@ -344,7 +349,6 @@ static dpmf_status verify_whole(verify_task *v, base_pool *pool) {
     TRY_DONE(verify_first_columns(m->strategy, n, rows, columns));
     TRY_DONE(check_inverse(v, rows, w, columns));
     TRY_DONE(check_sensitivity(v, rows, columns));
-    TRY_DONE(verify_apply_workload(m->problem.workload, n, rows, w));
     TRY_DONE(check_losses(v, rows, w));
 done:
     base_free(columns);

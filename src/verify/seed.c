@@ -181,16 +181,3 @@ dpmf_status verify_left_inverse_error(int64_t count, int64_t seeds, const double
     base_free(spans);
     return status;
 }
-
-dpmf_status verify_apply_workload(const dpmf_workload *workload, int64_t rows, int64_t columns, double *b) {
-    const int64_t buffers = workload_buffers(workload);
-    double *state = NULL;
-    TRY(base_alloc_doubles((buffers + 1) * columns, "the workload's state", &state));
-    double *input = state + buffers * columns;
-    for (int64_t t = 0; t < rows; t++) {
-        memcpy(input, b + t * columns, (size_t)columns * sizeof *b);
-        workload_step(workload, t, columns, input, state, b + t * columns);
-    }
-    base_free(state);
-    return DPMF_OK;
-}

@@ -43,14 +43,16 @@ static dpmf_status check_response(verify_task *v) {
     double *state = NULL, found = 0;
     dpmf_status status = DPMF_OK;
     TRY(mechanism_response_salt(m, &salt));
-    TRY_DONE(base_alloc_doubles(workload_buffers(m->problem.workload) + 1, "the workload's state", &state));
+    const int64_t buffers = workload_buffers(m->problem.workload);
+    TRY_DONE(base_alloc_doubles(buffers + m->problem.workload->width, "the workload's state", &state));
     TRY_DONE(verify_seed_open_response(salt, &seed));
     TRY_DONE(noise_stream_create(m->strategy, seed, &options, NULL, &stream));
     double row[LANES], answer = 0;
     const noise_segment segment = {row, LANES};
     for (int64_t t = 0; t < m->problem.steps; t++) {
         TRY_DONE(noise_stream_emit(stream, 1, 0, 1, &segment));
-        workload_step(m->problem.workload, t, 1, row, state, &answer);
+        workload_step(m->problem.workload, t, 1, row, state, state + buffers);
+        answer = workload_mix(m->problem.workload, 1, state + buffers);
         if (m->problem.weights != NULL) answer *= sqrt(m->problem.weights[t]);
         found += mechanism_response_number(salt, 2 * (uint64_t)t) * answer;
         if (t % 1024 == 0)
@@ -195,14 +197,15 @@ static dpmf_status add_block(verify_task *v, const crypto_seed *seed, int64_t fi
     b.count = count;
     TRY_DONE(noise_stream_create(m->strategy, seed, &options, NULL, &b.stream));
     TRY_DONE(base_alloc_doubles(count, "a row", &b.row));
-    TRY_DONE(base_alloc_doubles(count, "a row", &b.answer));
+    const int64_t answers = count * m->problem.workload->width;
+    TRY_DONE(base_alloc_doubles(answers, "a row", &b.answer));
     TRY_DONE(base_alloc_doubles(workload_buffers(m->problem.workload) * count + 1, "the workload's state", &b.state));
     const noise_segment segment = {b.row, count};
     for (int64_t t = 0; t < m->problem.steps; t++) {
         double sum = 0;
         TRY_DONE(noise_stream_emit(b.stream, 1, 0, 1, &segment));
         workload_step(m->problem.workload, t, count, b.row, b.state, b.answer);
-        for (int64_t i = 0; i < count; i++)
+        for (int64_t i = 0; i < answers; i++)
             sum += b.answer[i] * b.answer[i];
         base_running_add(&squares[t], sum);
         if (t % 1024 == 0) TRY_DONE(base_progress(v->run, "verify: losses", (double)first / all));

@@ -110,9 +110,6 @@ DPMF_MUST_CHECK dpmf_status verify_left_inverse_error(int64_t count, int64_t see
 /* Where a vector begins and ends to be other than 0: most of these matrices are mostly zeros. */
 void verify_span_of(int64_t count, const double *x, int64_t *begin, int64_t *end);
 
-/* Rows of A times those of b, `columns` numbers each, in place, from row 0 on. */
-DPMF_MUST_CHECK dpmf_status verify_apply_workload(const dpmf_workload *workload, int64_t rows, int64_t columns,
-                                                  double *b);
 
 /* ---- sensitivity from the columns of a whole C (verify/matrices.c) ---- */
 

@@ -32,6 +32,9 @@ int64_t workload_buffers(const dpmf_workload *w) {
         return w->steps - 1;
     case WORKLOAD_OPERATOR:
         return w->operator_->user.buffers;
+    case WORKLOAD_ROWS:
+    case WORKLOAD_SUM:
+        return workload_stack_buffers(w);
     }
     return 0;
 }
@@ -66,8 +69,17 @@ void workload_step(const dpmf_workload *w, int64_t t, int64_t count, const doubl
             if (t < w->steps - 1) state[t * count + i] = x[i];
             y[i] = sum;
         }
-    } else
+    } else if (workload_is_stack(w))
+        workload_stack_step(w, t, count, x, state, y);
+    else
         workload_operator_step(w->operator_, t, count, x, state, y);
+}
+
+/* A stack has no n x n matrix: its answers are more or fewer than its steps. */
+static dpmf_status need_plain(const dpmf_workload *w, const char *what) {
+    if (!workload_is_stack(w)) return DPMF_OK;
+    return base_fail(DPMF_ERROR_UNSUPPORTED, "workload %s has %lld answers for %lld steps and so no %s", w->text,
+                     (long long)workload_row_count(w), (long long)w->steps, what);
 }
 
 int64_t workload_inverse_buffers(const dpmf_workload *w) {
@@ -126,6 +138,7 @@ static dpmf_status run_rows(const dpmf_workload *w, row_step step, int64_t buffe
 }
 
 dpmf_status dpmf_workload_apply(const dpmf_workload *workload, const double *x, double *y) {
+    TRY(need_plain(workload, "one answer for each step"));
     if (workload_is_prefix(workload)) {
         double sum = 0;
         for (int64_t t = 0; t < workload->steps; t++)
@@ -140,6 +153,7 @@ dpmf_status dpmf_workload_apply(const dpmf_workload *workload, const double *x, 
 }
 
 dpmf_status dpmf_workload_solve(const dpmf_workload *workload, const double *y, double *x) {
+    TRY(need_plain(workload, "inverse"));
     if (workload->form == WORKLOAD_DENSE) {
         base_lower_solve(workload->steps, workload->matrix, y, x);
         return DPMF_OK;
@@ -210,6 +224,7 @@ static dpmf_status operator_column_norms(const dpmf_workload *w, double *norms) 
 }
 
 dpmf_status workload_column_norms(const dpmf_workload *w, double *norms) {
+    TRY(need_plain(w, "square matrix"));
     if (w->form == WORKLOAD_OPERATOR) return operator_column_norms(w, norms);
     if (w->form == WORKLOAD_NAMED)
         named_column_norms(w, norms);
@@ -232,6 +247,7 @@ dpmf_status workload_column_norms(const dpmf_workload *w, double *norms) {
 dpmf_status workload_apply_transpose(const dpmf_workload *w, const double *y, double *x) {
     const int64_t n = w->steps;
     double sum = 0, momentum = 0, keep = 0;
+    TRY(need_plain(w, "square matrix"));
     if (w->form == WORKLOAD_OPERATOR) return base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator has no transpose");
     if (workload_is_prefix(w)) {
         for (int64_t t = n - 1; t >= 0; t--)

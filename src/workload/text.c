@@ -2,13 +2,14 @@
 /*
  * Workloads from text and from a mechanism file.
  *
- *     prefix | momentum:B | nesterov:B | decay:L | lr:FILE.npy | schedules (below)   joined by commas
+ *     prefix | identity | momentum:B | nesterov:B | decay:L | lr:FILE.npy | schedules (below)   joined by commas
  *     file:PATH.npy | mean | window:W | decay-power:P                                alone
+ *     W1 + 0.3*W2 + ...                                                               a sum of all these
  *
  * mean is prefix sums with learning rates 1/(t+1) and decay 1: o_t = t/(t+1) o_{t-1} + g_t/(t+1). The last two are Toeplitz
  * matrices, held whole: their inverses have no few bands.
  *
- * A path may hold any character but a comma. Each part may stand once, except schedules, which multiply.
+ * The + of a sum has spaces around it, since numbers and paths may hold one. A path may hold any character but a comma, and no " + ". Each part may stand once, except schedules, which multiply.
  */
 #include "base/linalg.h"
 #include "base/memory.h"
@@ -23,10 +24,10 @@
 
 /* ---- text ---- */
 
-static const char ACCEPTED[] = "accepted: prefix, momentum:B, nesterov:B, decay:L, lr:FILE.npy, "
+static const char ACCEPTED[] = "accepted: prefix, identity, momentum:B, nesterov:B, decay:L, lr:FILE.npy, "
                                "cooldown:FRACTION:FLOOR, linear:FLOOR, cosine:FLOOR, warmup:FRACTION, "
                                "step:EVERY:FACTOR joined by commas, or mean, "
-                               "window:W, decay-power:P or file:PATH.npy";
+                               "window:W, decay-power:P or file:PATH.npy, or a sum 'W1 + 0.3*W2' of these";
 
 typedef struct parsed {
     dpmf_workload_options options;
@@ -107,6 +108,7 @@ static dpmf_status parse_part(slice part, int64_t steps, parsed *p) {
     slice rest = {0};
     char shown[64];
     if (is_word(part, "prefix")) return DPMF_OK;
+    if (is_word(part, "identity")) part = (slice){"decay:1", strlen("decay:1")}; /* o_t = g_t */
     int nesterov = starts(part, "nesterov", &rest);
     if (nesterov || starts(part, "momentum", &rest)) {
         if (p->momentum_given)
@@ -135,13 +137,14 @@ static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) 
     dpmf_array array = {0};
     dpmf_status status = DPMF_OK;
     TRY(load_array(path, "the workload matrix", &array));
-    if (array.dimensions != 2 || array.shape[0] != steps || array.shape[1] != steps)
+    const dpmf_workload_options any = {.rows = array.shape[0], .matrix = array.values};
+    if (array.dimensions != 2 || array.shape[1] != steps)
         status = base_fail(DPMF_ERROR_ARGUMENT,
-                           "workload: the matrix file is %" PRId64 " x %" PRId64 ", accepted: %" PRId64 " x %" PRId64
-                           " (the steps)",
-                           array.shape[0], array.shape[1], steps, steps);
+                           "workload: the matrix file is %" PRId64 " x %" PRId64 " in %d dimension(s), accepted: rows of %" PRId64
+                           " numbers (the steps)",
+                           array.shape[0], array.shape[1], array.dimensions, steps);
     else
-        status = dpmf_workload_create_dense(steps, array.values, out);
+        status = dpmf_workload_create(steps, &any, out);
     dpmf_array_free(&array);
     return status;
 }
@@ -212,12 +215,10 @@ static dpmf_status parse_decay_power(slice rest, int64_t steps, dpmf_workload **
     return status;
 }
 
-dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out) {
+static dpmf_status parse_plain(const char *text, int64_t steps, dpmf_workload **out) {
     parsed p = {0};
     dpmf_status status = DPMF_OK;
-    if (text == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "workload: NULL, %s", ACCEPTED);
     slice whole = {text, strlen(text)}, rest = {0};
-    if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
     if (starts(whole, "file", &rest)) return parse_matrix(rest, steps, out);
     if (starts(whole, "window", &rest)) return parse_window(rest, steps, out);
     if (starts(whole, "decay-power", &rest)) return parse_decay_power(rest, steps, out);
@@ -233,6 +234,59 @@ dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload *
 done:
     base_free(p.rates);
     base_writer_free(&p.schedule);
+    return status;
+}
+
+static const char PLUS[] = " + ";
+
+/* "0.3*W": the weight and the rest; without a star the weight is 1. */
+static dpmf_status split_weight(char *part, double *weight, char **rest) {
+    char *star = strchr(part, '*'), *colon = strchr(part, ':');
+    *weight = 1;
+    *rest = part;
+    if (star == NULL || (colon != NULL && colon < star)) return DPMF_OK; /* a star in a path is part of it */
+    TRY(number((slice){part, (size_t)(star - part)}, "a weight of a sum", weight));
+    TRY(workload_check_weight(*weight));
+    *rest = star + 1;
+    return DPMF_OK;
+}
+
+static dpmf_status parse_sum(char *text, int64_t steps, dpmf_workload **out) {
+    dpmf_workload *part[WORKLOAD_PARTS_MAX] = {0};
+    double weight[WORKLOAD_PARTS_MAX] = {0};
+    int parts = 0;
+    dpmf_status status = DPMF_OK;
+    for (char *at = text, *next = NULL; at != NULL; at = next) {
+        char *rest = NULL;
+        next = strstr(at, PLUS);
+        if (next != NULL) {
+            *next = '\0';
+            next += sizeof PLUS - 1;
+        }
+        if (parts == WORKLOAD_PARTS_MAX) {
+            status = base_fail(DPMF_ERROR_ARGUMENT, "workload: a sum of more than %d parts, accepted 1 to %d", parts, parts);
+            goto done;
+        }
+        TRY_DONE(split_weight(at, &weight[parts], &rest));
+        TRY_DONE(parse_plain(rest, steps, &part[parts]));
+        parts++;
+    }
+    const dpmf_workload_options o = {
+        .parts = parts, .part = (const dpmf_workload *const *)part, .part_weights = weight};
+    TRY_DONE(dpmf_workload_create(steps, &o, out));
+done:
+    for (int i = 0; i < WORKLOAD_PARTS_MAX; i++)
+        dpmf_workload_free(part[i]);
+    return status;
+}
+
+dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out) {
+    char *copy = NULL;
+    if (text == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "workload: NULL, %s", ACCEPTED);
+    if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
+    TRY(base_copy_text(text, &copy));
+    const dpmf_status status = parse_sum(copy, steps, out);
+    base_free(copy);
     return status;
 }
 
@@ -253,14 +307,31 @@ static dpmf_status check_made(int64_t steps) {
                      STEPS_MAX, steps);
 }
 
+/* The parts of a sum as objects of an array, with arrays named by their place. */
+static void write_parts(const dpmf_workload *w, const char *prefix, base_writer *out, base_tensors *tensors) {
+    base_json_open(out, "parts", '[');
+    for (int i = 0; i < w->parts; i++) {
+        char name[BASE_TENSOR_NAME_MAX];
+        snprintf(name, sizeof name, "%s.%d", prefix, i);
+        base_json_open(out, NULL, '{');
+        base_json_double(out, "weight", w->weight[i]);
+        workload_write(w->part[i], name, out, tensors);
+        base_json_close(out, '}');
+    }
+    base_json_close(out, ']');
+}
+
 void workload_write(const dpmf_workload *w, const char *prefix, base_writer *out, base_tensors *tensors) {
     char name[BASE_TENSOR_NAME_MAX];
     if (w->form == WORKLOAD_OPERATOR) {
         out->status = base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be saved in a file");
         return;
     }
-    if (w->matrix != NULL && strcmp(w->text, "file") != 0) out->status = check_made(w->steps);
+    if (w->form == WORKLOAD_DENSE && strcmp(w->text, "file") != 0) out->status = check_made(w->steps);
     base_json_text(out, "text", w->text);
+    if (w->form == WORKLOAD_SUM) write_parts(w, prefix, out, tensors);
+    if (w->form == WORKLOAD_ROWS)
+        base_tensors_add(tensors, array_name(prefix, "rows", name), w->rows, w->steps, w->matrix);
     if (w->form == WORKLOAD_NAMED) {
         base_json_double(out, "momentum", w->momentum);
         base_json_bool(out, "nesterov", w->nesterov);
@@ -269,7 +340,7 @@ void workload_write(const dpmf_workload *w, const char *prefix, base_writer *out
     if (w->schedule != NULL) base_json_text(out, "schedule", w->schedule);
     if (w->learning_rate != NULL)
         base_tensors_add(tensors, array_name(prefix, "learning_rate", name), w->steps, 0, w->learning_rate);
-    if (w->matrix != NULL && strcmp(w->text, "file") == 0) /* the text determines the others */
+    if (w->form == WORKLOAD_DENSE && strcmp(w->text, "file") == 0) /* the text determines the others */
         base_tensors_add(tensors, array_name(prefix, "matrix", name), w->steps, w->steps, w->matrix);
 }
 
@@ -301,6 +372,54 @@ static dpmf_status read_toeplitz(const char *text, int64_t steps, dpmf_workload 
     return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the workload's text is not in its shortest form");
 }
 
+static dpmf_status read_rows(const base_tensors *tensors, const char *prefix, int64_t steps, dpmf_workload **out) {
+    char name[BASE_TENSOR_NAME_MAX];
+    dpmf_workload *w = NULL;
+    const base_tensor *t = base_tensors_find(tensors, array_name(prefix, "rows", name));
+    if (t == NULL || t->dimensions != 2 || t->shape[1] != steps)
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s is missing or does not fit %" PRId64 " steps", name, steps);
+    const dpmf_workload_options o = {.rows = t->shape[0], .matrix = t->values};
+    TRY(dpmf_workload_create(steps, &o, &w));
+    if (w->form == WORKLOAD_ROWS && memcmp(w->matrix, t->values, (size_t)(w->rows * steps) * sizeof(double)) == 0) {
+        *out = w;
+        return DPMF_OK;
+    }
+    dpmf_workload_free(w);
+    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s is lower triangular or not in the order of release", name);
+}
+
+static dpmf_status read_sum(const cJSON *list, const char *text, int64_t steps, const char *prefix,
+                            const base_tensors *tensors, dpmf_workload **out) {
+    const int parts = cJSON_GetArraySize(list);
+    dpmf_workload *part[WORKLOAD_PARTS_MAX] = {0}, *w = NULL;
+    double weight[WORKLOAD_PARTS_MAX] = {0};
+    dpmf_status status = DPMF_OK;
+    if (!cJSON_IsArray(list) || parts < 1 || parts > WORKLOAD_PARTS_MAX || strchr(prefix, '.') != NULL)
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the workload is a sum of %d parts, accepted 1 to %d, no sum in a sum",
+                         parts, WORKLOAD_PARTS_MAX);
+    for (int i = 0; i < parts; i++) {
+        char name[BASE_TENSOR_NAME_MAX];
+        const cJSON *object = cJSON_GetArrayItem(list, i);
+        snprintf(name, sizeof name, "%s.%d", prefix, i);
+        TRY_DONE(base_json_get_double(object, "weight", "workload", &weight[i]));
+        TRY_DONE(workload_read(object, steps, name, tensors, &part[i]));
+    }
+    const dpmf_workload_options o = {
+        .parts = parts, .part = (const dpmf_workload *const *)part, .part_weights = weight};
+    TRY_DONE(dpmf_workload_create(steps, &o, &w));
+    if (w->form != WORKLOAD_SUM || strcmp(w->text, text) != 0) {
+        status = base_fail(DPMF_ERROR_FORMAT, "mechanism file: the workload's text is not that of its parts");
+        goto done;
+    }
+    *out = w;
+    w = NULL;
+done:
+    for (int i = 0; i < WORKLOAD_PARTS_MAX; i++)
+        dpmf_workload_free(part[i]);
+    dpmf_workload_free(w);
+    return status;
+}
+
 dpmf_status workload_read(const cJSON *object, int64_t steps, const char *prefix, const base_tensors *tensors,
                           dpmf_workload **out) {
     const char *text = NULL, *schedule = NULL;
@@ -312,6 +431,9 @@ dpmf_status workload_read(const cJSON *object, int64_t steps, const char *prefix
         TRY(find_array(tensors, prefix, "matrix", steps, steps, &array));
         return dpmf_workload_create_dense(steps, array->values, out);
     }
+    if (strcmp(text, "rows") == 0) return read_rows(tensors, prefix, steps, out);
+    if (cJSON_HasObjectItem(object, "parts"))
+        return read_sum(cJSON_GetObjectItemCaseSensitive(object, "parts"), text, steps, prefix, tensors, out);
     if (!cJSON_HasObjectItem(object, "momentum")) return read_toeplitz(text, steps, out);
     TRY(base_json_get_double(object, "momentum", "workload", &options.momentum));
     TRY(base_json_get_double(object, "decay", "workload", &options.decay));

@@ -45,6 +45,7 @@ void dpmf_workload_free(dpmf_workload *workload) {
     base_free(workload->learning_rate);
     base_free(workload->matrix);
     workload_operator_free(workload->operator_);
+    workload_stack_free(workload);
     base_free(workload);
 }
 
@@ -62,6 +63,7 @@ static dpmf_status new_workload(int64_t steps, workload_form form, const char *t
     w->references = 1;
     w->form = form;
     w->steps = steps;
+    w->width = form != WORKLOAD_SUM; /* a sum adds those of its parts */
     dpmf_status status = base_copy_text(text, &w->text);
     if (status != DPMF_OK) {
         base_free(w);
@@ -137,8 +139,43 @@ done:
     return status;
 }
 
+/* Lower triangular with a diagonal, so that it has an inverse? */
+static int is_lower(int64_t n, const double *a) {
+    for (int64_t t = 0; t < n; t++) {
+        if (a[t * n + t] == 0) return 0;
+        for (int64_t u = t + 1; u < n; u++)
+            if (a[t * n + u] != 0) return 0;
+    }
+    return 1;
+}
+
+static dpmf_status create_stack(int64_t steps, const dpmf_workload_options *o, dpmf_workload **out) {
+    dpmf_workload *w = NULL;
+    TRY(new_workload(steps, o->matrix != NULL ? WORKLOAD_ROWS : WORKLOAD_SUM, "rows", &w));
+    const dpmf_status status = o->matrix != NULL ? workload_fill_rows(o->rows, o->matrix, w)
+                                                 : workload_fill_sum(o->parts, o->part, o->part_weights, w);
+    if (status == DPMF_OK)
+        *out = w;
+    else
+        dpmf_workload_free(w);
+    return status;
+}
+
 dpmf_status dpmf_workload_create(int64_t steps, const dpmf_workload_options *options, dpmf_workload **out) {
-    return workload_create_named(steps, options, NULL, out);
+    if (options == NULL || (options->matrix == NULL && options->part == NULL))
+        return workload_create_named(steps, options, NULL, out);
+    TRY(check_steps(steps));
+    if (options->momentum != 0 || options->decay != 0 || options->learning_rate != NULL ||
+        (options->matrix != NULL && options->part != NULL))
+        return base_fail(DPMF_ERROR_ARGUMENT, "workload: a matrix, parts, or momentum, decay and learning rates, accepted: one");
+    if (options->matrix != NULL && options->rows == steps && is_lower(steps, options->matrix))
+        return dpmf_workload_create_dense(steps, options->matrix, out);
+    if (options->part != NULL && options->parts == 1 && options->part[0] != NULL && options->part[0]->steps == steps &&
+        (options->part_weights == NULL || options->part_weights[0] == 1)) {
+        *out = workload_retain(options->part[0]); /* a stack of one is that one */
+        return DPMF_OK;
+    }
+    return create_stack(steps, options, out);
 }
 
 static int is_toeplitz_matrix(int64_t n, const double *a) {
@@ -210,12 +247,15 @@ dpmf_status workload_head(const dpmf_workload *w, int64_t steps, dpmf_workload *
     if (w->form == WORKLOAD_DENSE) return dense_head(w, steps, out);
     if (w->form == WORKLOAD_OPERATOR)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be cut to %" PRId64 " steps", steps);
-    dpmf_workload_options o = {w->momentum, w->nesterov, w->decay, w->learning_rate};
+    if (workload_is_stack(w)) return workload_stack_head(w, steps, out);
+    const dpmf_workload_options o = {
+        .momentum = w->momentum, .nesterov = w->nesterov, .decay = w->decay, .learning_rate = w->learning_rate};
     return workload_create_named(steps, &o, w->learning_rate == NULL ? NULL : "lr", out);
 }
 
 dpmf_workload_info dpmf_workload_get(const dpmf_workload *w) {
     dpmf_workload_info info = {.steps = w->steps, .text = w->text, .is_toeplitz = w->toeplitz};
+    info.rows = workload_row_count(w);
     workload_inverse_bands(w, &info.inverse_q_bands, &info.inverse_r_bands);
     return info;
 }
@@ -236,6 +276,9 @@ int workload_equal(const dpmf_workload *a, const dpmf_workload *b) {
         return same_arrays(a->steps * a->steps, a->matrix, b->matrix);
     case WORKLOAD_OPERATOR:
         return 0;
+    case WORKLOAD_ROWS:
+    case WORKLOAD_SUM:
+        return workload_stack_equal(a, b);
     }
     return 0;
 }

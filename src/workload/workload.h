@@ -33,8 +33,12 @@ void workload_operator_inverse_step(const workload_operator *op, int64_t t, int6
 typedef enum workload_form {
     WORKLOAD_NAMED = 0, /* momentum, schedule, decay: two numbers of state */
     WORKLOAD_DENSE,
-    WORKLOAD_OPERATOR
+    WORKLOAD_OPERATOR,
+    WORKLOAD_ROWS, /* any matrix with a column for each step: workload/stack.c */
+    WORKLOAD_SUM   /* squared errors of several workloads added: the same */
 } workload_form;
+
+enum { WORKLOAD_PARTS_MAX = 8 };
 
 struct dpmf_workload {
     int references; /* atomic */
@@ -48,8 +52,14 @@ struct dpmf_workload {
     double *learning_rate; /* NULL: all ones */
     char *schedule;        /* the part of `text` that stands for learning_rate, NULL if none */
     /* dense: n x n lower triangular */
-    double *matrix;
+    double *matrix; /* rows: rows x n, in the order of their release */
     workload_operator *operator_;
+    /* rows, sum */
+    int64_t width; /* answers of a step, at most; 1 for all others */
+    int64_t rows, *first; /* rows first[t] to first[t+1] are released in step t */
+    int parts;
+    dpmf_workload **part;
+    double *weight;
 };
 
 /* Shares the object: one more free is needed. Returns its argument. */
@@ -91,12 +101,49 @@ DPMF_MUST_CHECK dpmf_status workload_apply_transpose(const dpmf_workload *worklo
 
 DPMF_MUST_CHECK dpmf_status workload_column_norms(const dpmf_workload *workload, double *norms);
 
-/* Row by row for `count` right-hand sides: y_t = (A x)_t, x_t = (A^-1 y)_t; states of buffers x count numbers start at 0. */
+/*
+ * Row by row for `count` right-hand sides: y_t = (A x)_t, x_t = (A^-1 y)_t; states of buffers x count numbers start at 0.
+ * y has width x count numbers: a stack has several answers in a step, scaled by the roots of their weights.
+ */
 int64_t workload_buffers(const dpmf_workload *workload);
 void workload_step(const dpmf_workload *workload, int64_t t, int64_t count, const double *x, double *state, double *y);
 int64_t workload_inverse_buffers(const dpmf_workload *workload);
 void workload_inverse_step(const dpmf_workload *workload, int64_t t, int64_t count, const double *y, double *state,
                            double *x);
+
+/* ---- sums and matrices of any shape (workload/stack.c) ---- */
+
+/* A sum or rows: products, solves and inverses of the calls above are not for these. */
+int workload_is_stack(const dpmf_workload *workload);
+
+/* Are errors of a Toeplitz C the largest in the last step: is A Toeplitz, or a sum of such? */
+int workload_rises(const dpmf_workload *workload);
+
+/* The rows of A: the steps, or those of all parts together. */
+int64_t workload_row_count(const dpmf_workload *workload);
+
+/* What workload.c and products.c need for these two forms. */
+DPMF_MUST_CHECK dpmf_status workload_fill_rows(int64_t rows, const double *matrix, dpmf_workload *w);
+DPMF_MUST_CHECK dpmf_status workload_fill_sum(int parts, const dpmf_workload *const *part, const double *weights,
+                                              dpmf_workload *w);
+DPMF_MUST_CHECK dpmf_status workload_check_weight(double weight);
+void workload_stack_free(dpmf_workload *w);
+int workload_stack_equal(const dpmf_workload *a, const dpmf_workload *b);
+DPMF_MUST_CHECK dpmf_status workload_stack_head(const dpmf_workload *w, int64_t steps, dpmf_workload **out);
+int64_t workload_stack_buffers(const dpmf_workload *w);
+void workload_stack_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y);
+
+/* One number of a step's answers: for plain workloads the answer; y has `width` numbers, `count` apart. In place: all steps. */
+double workload_mix(const dpmf_workload *workload, int64_t count, const double *y);
+DPMF_MUST_CHECK dpmf_status workload_apply_mixed(const dpmf_workload *workload, double *x);
+
+/*
+ * R, lower triangular with an inverse: R'R = A' diag(weights) A + added^2 I. It has the same squared losses and so the same optimum.
+ * `added` is 0 unless there is no inverse without it, and then `relative` |R|_F / n: an RMS loss of the optimum rises by about
+ * that part of it at most, and a lower bound is one for A once added sqrt(k) is taken off, k the participations of a unit.
+ */
+DPMF_MUST_CHECK dpmf_status workload_reduce(const dpmf_workload *workload, const double *weights, double relative,
+                                            dpmf_workload **out, double *added);
 
 /* A workload in a mechanism file: members of an open JSON object, and arrays whose names begin with `prefix`. */
 void workload_write(const dpmf_workload *workload, const char *prefix, base_writer *w, base_tensors *tensors);

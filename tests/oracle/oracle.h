@@ -25,4 +25,11 @@ DPMF_MUST_CHECK dpmf_status oracle_blt_losses(const blt_parameters *c, int64_t n
 DPMF_MUST_CHECK dpmf_status oracle_toeplitz_error(const dpmf_workload *workload, int64_t bands, const double *c,
                                                   dpmf_loss loss, double *value);
 
+/*
+ * The least tr(M X^-1) over X > 0 with X[s,t] = 0 for s = t mod b, s != t, and a diagonal that sums to 1 over each class of steps
+ * modulo b (b >= n: ones): the squared loss, summed over the steps, of the best mechanism. NaN if it was not found.
+ */
+enum { ORACLE_SEMIDEFINITE_MAX = 12 };
+double oracle_semidefinite(int n, const double *m, int b);
+
 #endif

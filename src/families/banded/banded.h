@@ -24,7 +24,15 @@ typedef struct banded_pass {
     double *outputs; /* slots x stride: covariances of the remembered outputs */
     double *costs;   /* slots x stride: the same place in the backward pass */
     double *vectors; /* several of `stride` numbers */
+    double *y, *v, *columns; /* a matrix for a workload (families/banded/matrix.c): A C^-1, A X^-1, C by columns; else NULL */
 } banded_pass;
+
+/* Workloads that are matrices: the bodies of the functions below for them. */
+enum { BANDED_MATRIX_MAX = 2048 }; /* steps: a minute or so for the certificates */
+DPMF_MUST_CHECK dpmf_status banded_matrix_create(banded_pass *pass);
+void banded_matrix_free(banded_pass *pass);
+int banded_matrix_forward(banded_pass *pass, const double *rows, double *squares);
+void banded_matrix_backward(banded_pass *pass, const double *rows, const double *weights, double *d);
 
 DPMF_MUST_CHECK dpmf_status banded_pass_create(const dpmf_workload *workload, int64_t bands, banded_pass *pass);
 void banded_pass_free(banded_pass *pass);
@@ -101,6 +109,10 @@ void banded_class_level(banded_class *class_, double level, double *nu);
 /* A lower bound of sum_t p_t q_t in the class, from the C built last, its D and its slopes for p > 0; 0: rounding hides it. */
 DPMF_MUST_CHECK dpmf_status banded_bound(const banded_pass *pass, banded_class *class_, const double *rows,
                                          const double *d, const double *slopes, const double *weights, double *lower);
+
+/* The same for a matrix, after a backward pass. */
+DPMF_MUST_CHECK dpmf_status banded_matrix_bound(const banded_pass *pass, banded_class *class_, const double *weights,
+                                                double *lower);
 
 /* ---- starting points (families/banded/object.c) ---- */
 

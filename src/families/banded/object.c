@@ -420,9 +420,10 @@ static dpmf_status solve_max(problem *s, double tolerance) {
     return DPMF_OK;
 }
 
-/* Steps that are worth a minute or two, WORK in all, each n b^2. */
+/* Steps that are worth a minute or two, WORK in all, each n b^2, or n^2 b for a matrix. */
 static int step_limit(const problem *s, dpmf_loss loss) {
-    double steps = WORK / ((double)s->class_.n * (double)s->class_.bands * (double)s->class_.bands);
+    const double n = (double)s->class_.n, b = (double)s->class_.bands;
+    double steps = WORK / (n * b * (s->pass.y != NULL ? n : b));
     double most = loss != DPMF_LOSS_RMS ? 12000 : 4000;
     return (int)fmax(60, fmin(steps, most));
 }
@@ -472,13 +473,15 @@ static dpmf_status solve_rows(problem *s, dpmf_loss loss, double tolerance, int 
  * each diagonal, goes like 1 / sqrt(r). That trend is read off the small C and added wherever r has changed.
  */
 
-/* Columns of the truncated square root of the workload, normalized. */
+/* Columns of the truncated square root of the workload, normalized; of prefix sums for a matrix that has none. */
 static dpmf_status banded_start_root(const dpmf_workload *workload, int64_t bands, double *rows) {
     int64_t n = workload->steps;
     double *c = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc_doubles(bands, "the square root", &c));
-    TRY_DONE(workload_series(workload, 0.5, bands, c));
+    for (int64_t i = 0; i < bands; i++)
+        c[i] = i == 0 ? 1 : c[i - 1] * ((double)i - 0.5) / (double)i;
+    if (workload->form == WORKLOAD_NAMED) TRY_DONE(workload_series(workload, 0.5, bands, c));
     for (int64_t s = 0; s < n; s++) {
         int64_t count = n - s < bands ? n - s : bands;
         double square = 0;
@@ -600,9 +603,9 @@ dpmf_status banded_optimize(const optimize_task *task, dpmf_strategy **out, dpmf
     if (bands > UNKNOWNS_MAX / task->workload->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers, accepted up to %d",
                          (long long)task->workload->steps, (long long)bands, UNKNOWNS_MAX);
-    if (task->workload->form != WORKLOAD_NAMED)
+    if (task->workload->form == WORKLOAD_OPERATOR)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "banded C is optimized for named workloads only (prefix, momentum, ...), not for %s",
+                         "banded C is optimized for named workloads (prefix, momentum, ...), matrices and sums, not for %s",
                          task->workload->text);
     TRY_DONE(base_alloc_doubles(n * bands, "the bands of C", &rows));
     TRY_DONE(best_rows(task, bands, rows, &found));

@@ -30,9 +30,15 @@ dpmf_status banded_pass_create(const dpmf_workload *workload, int64_t bands, ban
     int64_t n = workload->steps;
     banded_pass p = {.workload = workload, .n = n, .bands = bands, .slots = bands - 1};
     dpmf_status status = DPMF_OK;
-    assert(workload->form == WORKLOAD_NAMED && bands >= 1 && bands <= n);
+    const int matrix = workload->form == WORKLOAD_DENSE;
+    assert((matrix || workload->form == WORKLOAD_NAMED) && bands >= 1 && bands <= n);
     p.stride = (p.slots + PAD - 1) / PAD * PAD;
     p.with_momentum = workload->momentum > 0;
+    if (matrix) {
+        TRY_DONE(banded_matrix_create(&p));
+        *pass = p;
+        return DPMF_OK;
+    }
     TRY_DONE(BASE_ARRAYS("covariances", {&p.now, n * p.stride}, {&p.with_o, n * p.stride},
                          {&p.with_m, p.with_momentum ? n * p.stride : 0}, {&p.own, n}, {&p.outputs, p.slots * p.stride},
                          {&p.costs, p.slots * p.stride}, {&p.vectors, VECTORS * p.stride}));
@@ -45,6 +51,7 @@ done:
 
 void banded_pass_free(banded_pass *pass) {
     base_free(pass->now);
+    banded_matrix_free(pass);
     *pass = (banded_pass){0};
 }
 
@@ -97,6 +104,7 @@ static void set_row_and_column(const banded_pass *p, int64_t slot, const double 
 
 int banded_forward(banded_pass *p, const double *rows, double *squares) {
     int64_t stride = p->stride, slots = p->slots;
+    if (p->y != NULL) return banded_matrix_forward(p, rows, squares);
     double *lead = p->vectors, *ym = p->vectors + stride, *yo = p->vectors + 2 * stride;
     error_moments v = {0};
     memset(p->vectors, 0, (size_t)(VECTORS * stride) * sizeof *p->vectors);
@@ -178,6 +186,10 @@ static void write_row(const banded_pass *p, int64_t t, int64_t slot, const doubl
 
 void banded_backward(banded_pass *p, const double *rows, const double *weights, double *d, double *slopes) {
     int64_t stride = p->stride, slots = p->slots;
+    if (p->y != NULL) {
+        banded_matrix_backward(p, rows, weights, d);
+        return;
+    }
     double *a = p->vectors, *l = p->vectors + stride, *by_a = p->vectors + 2 * stride, *half = p->vectors + 3 * stride;
     cost c = {.with_m = p->vectors + 4 * stride, .with_o = p->vectors + 5 * stride, .oo = weights[p->n - 1]};
     memset(p->vectors, 0, (size_t)(VECTORS * stride) * sizeof *p->vectors);

@@ -128,6 +128,8 @@ typedef struct blt_problem {
     const double *emphasis;           /* of the squares of the first column of B; NULL: n - t, or 1 for the max loss */
     const blt_normalized *normalized; /* NULL: C as it is; else prefix sums, single participation, RMS loss */
     double barrier;                   /* mu of the logarithmic barrier (families/blt/loss.c); 0: none */
+    const double *form; /* n x n: the error is h' form h, h the first column of C^-1; NULL unless A is not Toeplitz */
+    double *work;       /* 2 n numbers with `form`: h, form h */
 } blt_problem;
 
 /* Has it a closed form, whose cost does not depend on n? */

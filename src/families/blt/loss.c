@@ -24,17 +24,20 @@
  * (1 - lambda_i x)/(1 - mu_i x), and the derivatives of w are w itself through one more pole,
  *
  *     dw/dg_i = x/(1 - lambda_i x) w,   dw/dh_j = -x/(1 - mu_j x) w.
+ *
+ * For a matrix that is not Toeplitz the error is a quadratic form in the first column of C^-1 (families/toeplitz/error.c), O(n^2).
  */
 #include "families/blt/blt.h"
 
 #include "base/memory.h"
 #include "base/sum.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include <math.h>
 #include <string.h>
 
 int blt_is_closed(const blt_problem *p) {
-    return p->response == NULL && p->emphasis == NULL && p->normalized == NULL;
+    return p->response == NULL && p->emphasis == NULL && p->normalized == NULL && p->form == NULL;
 }
 
 enum { MAX = BLT_MAX, POINTS = BLT_UNKNOWNS };
@@ -409,6 +412,24 @@ static void closed_error(const blt_problem *p, const chain *c, part *out) {
     out->by_log[0] = 2 * c->beta[0] * constant;
 }
 
+/* The sections of C^-1 one after the other on the next input. */
+static double pass_sections(const chain *c, const double *gain, double w, double *state) {
+    for (int i = 0; i < c->count; i++) {
+        double in = w;
+        w -= gain[i] * state[i];
+        state[i] = (state[i] - c->p[2 * i + 1] * state[i]) + in;
+    }
+    return w;
+}
+
+/* The first column h of C^-1, and the form's product with it: each h_t then counts with (form h)_t in place of its own. */
+static void apply_form(const blt_problem *p, const chain *c, const double *gain) {
+    double state[MAX] = {0};
+    for (int64_t t = 0; t < p->n; t++)
+        p->work[t] = pass_sections(c, gain, t == 0, state);
+    toeplitz_form_apply(p->n, p->form, p->work, p->work + p->n);
+}
+
 /* The error's derivatives with respect to all gaps, in the order of the chain. */
 static double response_error(const blt_problem *p, const chain *c, double *by_gap) {
     double state[MAX] = {0}, gain[MAX], moved[POINTS] = {0};
@@ -416,15 +437,12 @@ static double response_error(const blt_problem *p, const chain *c, double *by_ga
     memset(by_gap, 0, (size_t)c->points * sizeof *by_gap);
     for (int i = 0; i < c->count; i++)
         gain[i] = c->p[2 * i] * expm1(c->spacing[2 * i]);
+    if (p->form != NULL) apply_form(p, c, gain);
     for (int64_t t = 0; t < p->n; t++) {
-        double w = p->response == NULL ? 1 : p->response[t];
+        double input = p->form != NULL ? t == 0 : p->response == NULL ? 1 : p->response[t];
         double emphasis = p->emphasis != NULL ? p->emphasis[t] : p->max_loss ? 1 : (double)(p->n - t);
-        for (int i = 0; i < c->count; i++) {
-            double in = w;
-            w -= gain[i] * state[i];
-            state[i] = (state[i] - c->p[2 * i + 1] * state[i]) + in;
-        }
-        double weighted = emphasis * w;
+        double w = pass_sections(c, gain, input, state);
+        double weighted = p->form != NULL ? p->work[p->n + t] : emphasis * w;
         base_running_add(&total, weighted * w);
         for (int a = 0; a < c->points; a++) {
             by_gap[a] += weighted * moved[a];

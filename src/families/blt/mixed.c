@@ -74,9 +74,14 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
     if (!blt_cascade_set(p->count, p->n, x, &k)) return DPMF_OK;
     memcpy(p->w, p->impulse, (size_t)p->n * sizeof *p->w);
     blt_cascade_divide(&k, p->n, 1, p->w);
-    TRY(dpmf_workload_apply(p->error.workload, p->w, p->w));
-    for (int64_t t = 0; t < p->n; t++)
-        error += toeplitz_weight(&p->error, t) * p->w[t] * p->w[t];
+    if (p->error.form != NULL)
+        toeplitz_form_apply(p->n, p->error.form, p->w, p->v);
+    else
+        TRY(dpmf_workload_apply(p->error.workload, p->w, p->w));
+    for (int64_t t = 0; t < p->n; t++) {
+        p->v[t] = p->error.form != NULL ? p->v[t] / (double)p->n : toeplitz_weight(&p->error, t) * p->w[t];
+        error += p->v[t] * p->w[t];
+    }
     if (!isfinite(error) || !(error > 0)) return DPMF_OK;
     blt_cascade_run(&k, p->n, p->impulse, p->of_impulse, p->c);
     TRY(square_of(p, &square));
@@ -84,7 +89,7 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
     *f = 0.5 * (log(square) + log(error));
     for (int64_t t = 0; t < p->n; t++) {
         p->by_square[t] *= 0.5 / square;
-        p->v[t] = toeplitz_weight(&p->error, t) * p->w[t] / error;
+        p->v[t] /= error;
     }
     blt_cascade_divide(&k, p->n, -1, p->v + p->n - 1);
     memset(gradient, 0, 2 * (size_t)p->count * sizeof *gradient);

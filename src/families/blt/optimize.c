@@ -307,10 +307,10 @@ static dpmf_status check(const optimize_task *task) {
                          MAX);
     if (o->buffers == 0 && !(o->wanted_ratio == 0 || (o->wanted_ratio > 1 && isfinite(o->wanted_ratio))))
         return base_fail(DPMF_ERROR_ARGUMENT, "wanted ratio %g, accepted: above 1", o->wanted_ratio);
-    if (!task->workload->toeplitz)
+    if (!task->workload->toeplitz && !toeplitz_has_form(task))
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "family blt: the workload %s is not the same at every step; optimize for one without a "
-                         "schedule and evaluate it with yours",
+                         "schedule and evaluate it with yours (matrices and sums are accepted for the RMS loss)",
                          task->workload->text);
     if (task->participation->pattern == WORKLOAD_EPOCHS)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "family blt: no closed form for the sensitivity in shuffled epochs; "
@@ -327,7 +327,8 @@ static dpmf_status check(const optimize_task *task) {
     return check_within(task);
 }
 
-static dpmf_status set_problem(const optimize_task *task, double *response, double *emphasis, ladder *l) {
+static dpmf_status set_problem(const optimize_task *task, double *response, double *emphasis, double **form,
+                               ladder *l) {
     int64_t n = task->workload->steps;
     l->run = &task->options->run;
     l->plan = (blt_problem){.n = n,
@@ -335,7 +336,11 @@ static dpmf_status set_problem(const optimize_task *task, double *response, doub
                             .b = task->participation->separation,
                             .max_loss = task->options->loss == DPMF_LOSS_MAX};
     l->problem = l->plan;
-    if (response != NULL) {
+    if (!task->workload->toeplitz) {
+        TRY(toeplitz_form_create(task->workload, form));
+        l->problem.form = *form;
+        l->problem.work = response;
+    } else if (response != NULL) {
         response[0] = 1;
         TRY(dpmf_workload_apply(task->workload, response, response));
         l->problem.response = response;
@@ -382,7 +387,7 @@ static dpmf_status search_any_sign(const optimize_task *task, int count, const b
 
 dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     int64_t n = task->workload->steps;
-    double *response = NULL, *emphasis = NULL, wanted = task->options->wanted_ratio;
+    double *response = NULL, *emphasis = NULL, *form = NULL, wanted = task->options->wanted_ratio;
     void *memory = NULL;
     blt_normalized work = {0};
     int count = 0;
@@ -390,9 +395,9 @@ dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_op
     TRY(check(task));
     TRY_DONE(base_alloc(1, sizeof(ladder), "the search", &memory));
     ladder *l = memory;
-    if (!workload_is_prefix(task->workload)) TRY_DONE(base_alloc_doubles(n, "the workload", &response));
+    if (!workload_is_prefix(task->workload)) TRY_DONE(base_alloc_doubles(2 * n, "the workload", &response));
     if (task->options->weights != NULL) TRY_DONE(base_alloc_doubles(n, "sums of weights", &emphasis));
-    TRY_DONE(set_problem(task, response, emphasis, l));
+    TRY_DONE(set_problem(task, response, emphasis, &form, l));
     const dpmf_signs signs = task->options->signs;
     const int mixed = signs == DPMF_SIGNS_ANY || (signs == DPMF_SIGNS_AUTO && blt_mixed_fits(task));
     l->insertions = mixed && task->options->buffers > 0 ? 1 : INSERTIONS;
@@ -422,6 +427,7 @@ dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_op
 done:
     base_free(response);
     base_free(emphasis);
+    base_free(form);
     base_free(memory);
     blt_normalized_free(&work);
     return status;

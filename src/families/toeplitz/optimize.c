@@ -19,7 +19,7 @@
  * the square root, with coefficients of any sign and the sensitivity that they have (families/toeplitz/columns.c): some
  * negative ones make the columns of one unit orthogonal, which is worth up to half a percent. The better end is kept.
  *
- * E comes from families/toeplitz/error.c for Toeplitz workloads, and from families/toeplitz/columns.c for schedules and
+ * E comes from families/toeplitz/error.c for Toeplitz workloads and for matrices, and from families/toeplitz/columns.c for schedules and
  * for the best C with normalized columns (McKenna 2024, Appendix K), where S = k |c|^2 is what is left outside.
  */
 #include "families/toeplitz/toeplitz.h"
@@ -111,13 +111,14 @@ static void close_problem(problem *p) {
 static dpmf_status check_workload(const optimize_task *task) {
     const dpmf_workload *a = task->workload;
     const int within = task->options->normalize == DPMF_NORMALIZE_WITHIN;
-    if (a->toeplitz && !within) return DPMF_OK;
+    if ((a->toeplitz || toeplitz_has_form(task)) && !within) return DPMF_OK;
     if (a->form != WORKLOAD_NAMED)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "Toeplitz strategies are not optimized for workload %s%s, accepted: prefix, momentum, "
                          "nesterov, decay, schedules%s; optimize for one of them (--optimize-workload) and evaluate "
                          "for this one",
-                         a->text, within ? " with columns normalized within" : "", within ? "" : ", a Toeplitz matrix");
+                         a->text, within ? " with columns normalized within" : " and this loss",
+                         within ? "" : ", a Toeplitz matrix, and any matrix or sum for the RMS loss");
     if (a->steps > TOEPLITZ_COLUMNS_MAX)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "%lld steps %s, accepted up to %d; %s", (long long)a->steps,
                          within ? "with columns normalized within the optimization"
@@ -149,7 +150,7 @@ static dpmf_status open_problem(const optimize_task *task, int64_t bands, proble
     TRY(base_alloc_doubles(bands, "the coefficients", &p->c));
     TRY(base_alloc_doubles(bands, "a gradient", &p->by_square));
     TRY(base_alloc_doubles(bands, "a gradient", &p->by_error));
-    if (within || !task->workload->toeplitz)
+    if (within || (!task->workload->toeplitz && !toeplitz_has_form(task)))
         return toeplitz_columns_create(task->workload, bands, within, o->weights, &p->columns);
     return toeplitz_error_create(task->workload, bands, o->loss, o->weights, &p->error);
 }
@@ -231,9 +232,11 @@ static dpmf_status make_strategy(const optimize_task *task, const problem *p, in
     return status;
 }
 
-/* The square root's coefficients, of norm 1. */
+/* The square root's coefficients, of norm 1; a matrix begins with those of prefix sums. */
 static dpmf_status square_root(const dpmf_workload *workload, int64_t bands, double *c) {
-    TRY(workload_series(workload, 0.5, bands, c));
+    for (int64_t i = 0; i < bands; i++)
+        c[i] = i == 0 ? 1 : c[i - 1] * ((double)i - 0.5) / (double)i;
+    if (workload->form == WORKLOAD_NAMED || workload->toeplitz) TRY(workload_series(workload, 0.5, bands, c));
     const double norm = base_norm(bands, c);
     for (int64_t i = 0; i < bands; i++)
         c[i] /= norm;

@@ -16,7 +16,7 @@
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
-/* ---- E for Toeplitz workloads: error.c ---- */
+/* ---- E for Toeplitz workloads, and for matrices: error.c ---- */
 
 typedef struct toeplitz_error {
     const dpmf_workload *workload; /* borrowed */
@@ -33,7 +33,18 @@ typedef struct toeplitz_error {
     kernels_toeplitz_table table;
     int64_t used; /* how many w_i the last value took */
     double *squares; /* of another loss than RMS and max: the squared errors; NULL: none */
+    double *form; /* n E = h' form h, h = 1/c, for a matrix that is not Toeplitz; else NULL */
 } toeplitz_error;
+
+/* Its form, n x n, for the caller to free, and the product with it. */
+enum { TOEPLITZ_FORM_MAX = 4096 };
+DPMF_MUST_CHECK dpmf_status toeplitz_form_create(const dpmf_workload *workload, double **out);
+void toeplitz_form_apply(int64_t n, const double *form, const double *h, double *out);
+
+/* Is the error of Toeplitz strategies known as such a form, for this loss and these weights? */
+static inline int toeplitz_has_form(const optimize_task *task) {
+    return task->workload->form == WORKLOAD_DENSE && task->options->loss == DPMF_LOSS_RMS && task->options->weights == NULL;
+}
 
 DPMF_MUST_CHECK dpmf_status toeplitz_error_create(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,
                                                   const double *weights, toeplitz_error *out);

@@ -452,7 +452,7 @@ static dpmf_status coarsen(const optimum_epochs *e, int64_t coarse, dpmf_workloa
     double *rates = NULL;
     double ratio = (double)e->b / (double)coarse;
     /* a coarse step decays like `ratio` fine ones; the options want decay times every rate below 1 */
-    dpmf_workload_options o = {pow(a->momentum, ratio), a->nesterov, a->decay, NULL};
+    dpmf_workload_options o = {.momentum = pow(a->momentum, ratio), .nesterov = a->nesterov, .decay = a->decay};
     dpmf_status status = DPMF_OK;
     if (a->learning_rate != NULL) {
         TRY(base_alloc_doubles(n, "coarse learning rates", &rates));
