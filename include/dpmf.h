@@ -197,6 +197,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_inverse_row(const dpmf_worklo
  *     min-sep k, b    in at most k steps, any two at least b apart, (k-1) b < n
  *     shuffled k, b   once in each of k epochs of b steps, anywhere in it, (k-1) b < n <= k b
  *     full            in every step
+ *     patterns        in the steps of one of the patterns that a file lists
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct dpmf_participation dpmf_participation;
@@ -204,6 +205,12 @@ typedef struct dpmf_participation dpmf_participation;
 /*
  * From text: "single", "cyclic:K,B", "min-sep:K,B", "shuffled:K,B", "full". dpmf_participation_get has it as files do,
  * where min-sep is spelled "minsep"; that is read too.
+ *
+ * "file:PATH" reads patterns: one per line, step numbers from 0 and ranges A-B or A-B:STEP (B included), with spaces or commas
+ * between; # begins a comment. Or a .npy array of rows of 0 and 1, one number for each step. A unit takes part in steps of one
+ * pattern, in all or some of them. Patterns that are part of another are left out: they change nothing. Up to 100000 patterns,
+ * 2^20 steps and 2e7 steps in all patterns together. The text of such a participation is "patterns:COUNT,DIGEST", the same for
+ * equal sets of patterns; mechanism files hold the patterns themselves.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_parse(const char *text, int64_t steps,
                                                               dpmf_participation **out);
@@ -216,21 +223,22 @@ typedef enum dpmf_participation_kind {
     DPMF_PARTICIPATION_CYCLIC,
     DPMF_PARTICIPATION_MIN_SEPARATION,
     DPMF_PARTICIPATION_SHUFFLED,
-    DPMF_PARTICIPATION_FULL
+    DPMF_PARTICIPATION_FULL,
+    DPMF_PARTICIPATION_PATTERNS /* from a file */
 } dpmf_participation_kind;
 
 typedef struct dpmf_participation_info {
     dpmf_participation_kind kind;
     int64_t steps;
-    int64_t count;      /* k; n for full */
-    int64_t separation; /* b; n for single, 1 for full */
+    int64_t count;      /* k; n for full; of patterns: the most steps that one has */
+    int64_t separation; /* b; n for single, 1 for full; of patterns: the least distance within one, n if there is none */
     int is_single;      /* 1: of the kind single; others may be equivalent, for example cyclic:1,N */
     const char *text;   /* valid while the participation exists */
 } dpmf_participation_info;
 
 DPMF_API dpmf_participation_info dpmf_participation_get(const dpmf_participation *participation);
 
-/* `count` is k and `separation` is b; both are ignored for single and full. */
+/* `count` is k and `separation` is b; both are ignored for single and full. Patterns have files: dpmf_participation_parse. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t steps,
                                                                int64_t count, int64_t separation,
                                                                dpmf_participation **out);
@@ -1714,7 +1722,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_add(double clip, double grid, dpm
                                                    const dpmf_run *run);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 14  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float64, float32, int64 or int32, 1 or 2 dimensions
+ * 14  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float64, float32, int64 or int32, uint8 or bool, 1 or 2 dimensions
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* ---- expert ---- */

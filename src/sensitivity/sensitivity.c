@@ -9,6 +9,7 @@
  *     cyclic       b patterns, below; full participation is one pattern, b = 1
  *     min-sep      dynamic programs: sensitivity/apart.c
  *     shuffled     dynamic programs: sensitivity/apart.c
+ *     from a file  all patterns, one by one: sensitivity/listed.c
  *
  * f itself is found exactly where a theorem or a certificate says so, and bounded from above elsewhere
  * (sensitivity/pattern.c). "Exact" holds for contributions of every dimension: the values are attained by multiples of
@@ -260,7 +261,7 @@ dpmf_status sensitivity_cyclic(const sensitivity_task *task, sensitivity_found *
 }
 
 workload_pattern sensitivity_task_pattern(const sensitivity_task *task) {
-    const int fixed = task->pattern == WORKLOAD_EPOCHS ? task->b == 1 : task->k == task->n;
+    const int fixed = task->pattern == WORKLOAD_EPOCHS ? task->b == 1 : task->k == task->n; /* of a list: never */
     return fixed ? WORKLOAD_FIXED : task->pattern;
 }
 
@@ -272,6 +273,7 @@ static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participati
                              .n = strategy->steps,
                              .k = participation->count,
                              .b = participation->separation,
+                             .listed = participation,
                              .run = run};
     sensitivity_found found = SENSITIVITY_NOT_FOUND;
     dpmf_status status = DPMF_OK;
@@ -281,12 +283,13 @@ static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participati
                          (long long)task.k, SENSITIVITY_SIGNS_MAX);
     TRY(base_pool_create(run->threads, &task.pool));
     sensitivity_task_unwrap(&task);
-    if (task.core->ops->sensitivity != NULL) TRY_DONE(task.core->ops->sensitivity(task.core, &task, &done, &found));
+    if (task.core->ops->sensitivity != NULL && task.pattern != WORKLOAD_LISTED) TRY_DONE(task.core->ops->sensitivity(task.core, &task, &done, &found));
     if (!done) {
         TRY_DONE(sensitivity_task_open(&task));
         task.pattern = sensitivity_task_pattern(&task);
         TRY_DONE((task.pattern == WORKLOAD_APART    ? sensitivity_separated
                   : task.pattern == WORKLOAD_EPOCHS ? sensitivity_shuffled
+                  : task.pattern == WORKLOAD_LISTED ? sensitivity_listed
                                                     : sensitivity_cyclic)(&task, &found));
     }
     TRY_DONE(sensitivity_conclude(&task, &found, out));
@@ -307,7 +310,7 @@ dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy, const dpmf_p
         out->of = DPMF_SENSITIVITY_COLUMN;
         return DPMF_OK;
     }
-    if (participation == NULL || participation->count == 1)
+    if (participation == NULL || workload_is_once(participation))
         TRY(single(strategy, o.sensitivity, &found));
     else
         TRY(several(strategy, participation, o.sensitivity, &o.run, &found));
