@@ -111,6 +111,7 @@ typedef struct blt_problem {
     const double *response;           /* first column of a Toeplitz workload; NULL: prefix sums */
     const double *emphasis;           /* of the squares of the first column of B; NULL: n - t, or 1 for the max loss */
     const blt_normalized *normalized; /* NULL: C as it is; else prefix sums, single participation, RMS loss */
+    struct toeplitz_listed *listed;   /* NULL: k steps, b apart; else patterns from a file */
 } blt_problem;
 
 /* Has it a closed form, whose cost does not depend on n? */
