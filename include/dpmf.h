@@ -1421,6 +1421,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input(dpmf_counter *counter, d
  * about separation_high apart. Candidates are compared by the worst ratio, over that range, of their noise to
  * the best candidate's (McKenna 2024, Appendix H; docs/federated.md), and the guarantee holds for min-separation
  * participation at separation_low.
+ *
+ * participation: a unit takes part in steps of one of the patterns that a file lists. No sampling is used then.
  * --------------------------------------------------------------------------------------------------------------- */
 
 #define DPMF_BATCH_CAP_AUTO ((int64_t)-1)
@@ -1449,6 +1451,8 @@ typedef struct dpmf_design_options {
     const char *unit; /* what the mechanism protects one of; NULL: "example", and federated: with several participations
                        * it is asked for */
     dpmf_run run;
+    const dpmf_participation *participation; /* patterns from a file, in the place of epochs, federated and sampling; NULL: none.
+                                              * Only read by dpmf_design_create */
 } dpmf_design_options;
 
 DPMF_API dpmf_design_options dpmf_design_options_defaults(void);

@@ -491,6 +491,7 @@ static double dense_seconds(const dpmf_design *d) {
     const double n = (double)d->problem.steps, k = (double)d->problem.participation->count;
     const int momentum = d->problem.workload->momentum > 0, max_loss = d->problem.loss == DPMF_LOSS_MAX;
     if (workload_is_single(d->problem.participation)) return 1e-9 * (max_loss ? 10 : 1) * n * n * n;
+    if (d->problem.participation->pattern == WORKLOAD_LISTED) return 2e-6 * (max_loss ? 4 : 1) * n * n * n;
     const double evaluations = (momentum ? 9e-5 : 3e-5) * n * k * k * (!max_loss ? 1 : momentum ? 300 : 40);
     return evaluations + 2e-10 * (max_loss ? 10 : 1) * n * n * n;
 }
