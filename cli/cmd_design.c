@@ -15,6 +15,11 @@ enum { STATEMENT_MAX = 8192 };
 
 /* ---- options ---- */
 
+static bool is_listed(const arguments *given) {
+    return option_given(given, OPTION_PARTICIPATION) &&
+           strncmp(option_text(given, OPTION_PARTICIPATION), "file:", 5) == 0;
+}
+
 /* min-sep:K,B or min-sep:K,LOW..HIGH */
 static int read_participation(const char *text, dpmf_design_options *how) {
     char times[32] = "", low[32] = "", shown[SHOWN];
@@ -27,7 +32,7 @@ static int read_participation(const char *text, dpmf_design_options *how) {
         how->separation_low > how->separation_high)
         return fail(EXIT_USAGE,
                     "--participation %s: design accepts min-sep:K,B and min-sep:K,LOW..HIGH, as in min-sep:5,200..400 "
-                    "(LOW at most HIGH), or --epochs K for cyclic participation",
+                    "(LOW at most HIGH), file:PATTERNS, or --epochs K for cyclic participation",
                     show(text, shown));
     how->federated = 1;
     if (how->epochs > 1 && how->unit == NULL)
@@ -68,7 +73,8 @@ static int check_needed(const arguments *given) {
         if (!option_given(given, needed[i]))
             return fail(EXIT_USAGE, "design needs --%s %s", options[needed[i]].name, options[needed[i]].argument);
     if (option_given(given, OPTION_EPOCHS) == option_given(given, OPTION_PARTICIPATION))
-        return fail(EXIT_USAGE, "design needs one of --epochs K and --participation min-sep:K,LOW..HIGH");
+        return fail(EXIT_USAGE,
+                    "design needs one of --epochs K and --participation min-sep:K,LOW..HIGH or file:PATTERNS");
     if (option_is(given, OPTION_RELEASE, "exact") && !option_given(given, OPTION_DIM))
         return fail(EXIT_USAGE,
                     "--release exact needs --dim M: rounding adds to the sensitivity, more for larger rows");
@@ -97,7 +103,8 @@ static int read_options(const arguments *given, dpmf_design_options *how) {
         return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     int code = take_loss(given, &how->loss, &how->loss_power);
     if (code == 0) code = read_sampling(given, how);
-    if (code == 0 && option_given(given, OPTION_PARTICIPATION))
+    if (is_listed(given)) how->epochs = 1; /* the patterns say how often */
+    if (code == 0 && option_given(given, OPTION_PARTICIPATION) && !is_listed(given))
         code = read_participation(option_text(given, OPTION_PARTICIPATION), how);
     return code;
 }
@@ -317,11 +324,15 @@ static int print_design(const arguments *given, const dpmf_design *d, const dpmf
 int cmd_design(const arguments *given) {
     dpmf_design_options how;
     dpmf_workload *workload = NULL;
+    dpmf_participation *listed = NULL;
     dpmf_design *design = NULL;
     dpmf_exact exact = {0};
     int code = check_needed(given);
     if (code == 0) code = read_options(given, &how);
     if (code == 0) code = make_workload(given, OPTION_WORKLOAD, given->count[OPTION_STEPS], &workload);
+    if (code == 0 && is_listed(given))
+        code = make_participation(given, OPTION_PARTICIPATION, given->count[OPTION_STEPS], &listed);
+    if (code == 0) how.participation = listed;
     if (code == 0 && !end_at_once(NULL)) code = fail(EXIT_CANCELLED, "cancelled");
     if (code == 0) {
         dpmf_status status = dpmf_design_create(workload, &how, &design);
@@ -338,6 +349,7 @@ int cmd_design(const arguments *given) {
     if (code == 0) code = save_mechanism(dpmf_design_get(design).mechanism, option_text(given, OPTION_OUT));
     if (code == 0) code = print_design(given, design, &exact);
     dpmf_design_free(design);
+    dpmf_participation_free(listed);
     dpmf_workload_free(workload);
     return code;
 }

@@ -210,6 +210,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_inverse_row(const dpmf_worklo
  *     min-sep k, b    in at most k steps, any two at least b apart, (k-1) b < n
  *     shuffled k, b   once in each of k epochs of b steps, anywhere in it, (k-1) b < n <= k b
  *     full            in every step
+ *     patterns        in the steps of one of the patterns that a file lists
  * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct dpmf_participation dpmf_participation;
@@ -217,6 +218,12 @@ typedef struct dpmf_participation dpmf_participation;
 /*
  * From text: "single", "cyclic:K,B", "min-sep:K,B", "shuffled:K,B", "full". dpmf_participation_get has it as files do,
  * where min-sep is spelled "minsep"; that is read too.
+ *
+ * "file:PATH" reads patterns: one per line, step numbers from 0 and ranges A-B or A-B:STEP (B included), with spaces or commas
+ * between; # begins a comment. Or a .npy array of rows of 0 and 1, one number for each step. A unit takes part in steps of one
+ * pattern, in all or some of them. Patterns that are part of another are left out: they change nothing. Up to 100000 patterns,
+ * 2^20 steps and 2e7 steps in all patterns together. The text of such a participation is "patterns:COUNT,DIGEST", the same for
+ * equal sets of patterns; mechanism files hold the patterns themselves.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_parse(const char *text, int64_t steps,
                                                               dpmf_participation **out);
@@ -229,21 +236,22 @@ typedef enum dpmf_participation_kind {
     DPMF_PARTICIPATION_CYCLIC,
     DPMF_PARTICIPATION_MIN_SEPARATION,
     DPMF_PARTICIPATION_SHUFFLED,
-    DPMF_PARTICIPATION_FULL
+    DPMF_PARTICIPATION_FULL,
+    DPMF_PARTICIPATION_PATTERNS /* from a file */
 } dpmf_participation_kind;
 
 typedef struct dpmf_participation_info {
     dpmf_participation_kind kind;
     int64_t steps;
-    int64_t count;      /* k; n for full */
-    int64_t separation; /* b; n for single, 1 for full */
+    int64_t count;      /* k; n for full; of patterns: the most steps that one has */
+    int64_t separation; /* b; n for single, 1 for full; of patterns: the least distance within one, n if there is none */
     int is_single;      /* 1: of the kind single; others may be equivalent, for example cyclic:1,N */
     const char *text;   /* valid while the participation exists */
 } dpmf_participation_info;
 
 DPMF_API dpmf_participation_info dpmf_participation_get(const dpmf_participation *participation);
 
-/* `count` is k and `separation` is b; both are ignored for single and full. */
+/* `count` is k and `separation` is b; both are ignored for single and full. Patterns have files: dpmf_participation_parse. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t steps,
                                                                int64_t count, int64_t separation,
                                                                dpmf_participation **out);
@@ -1517,6 +1525,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input(dpmf_counter *counter, d
  * about separation_high apart. Candidates are compared by the worst ratio, over that range, of their noise to
  * the best candidate's (McKenna 2024, Appendix H; docs/federated.md), and the guarantee holds for min-separation
  * participation at separation_low.
+ *
+ * participation: a unit takes part in steps of one of the patterns that a file lists. No sampling is used then.
  * --------------------------------------------------------------------------------------------------------------- */
 
 #define DPMF_BATCH_CAP_AUTO ((int64_t)-1)
@@ -1547,6 +1557,8 @@ typedef struct dpmf_design_options {
     dpmf_run run;
     double loss_power; /* of DPMF_LOSS_LP. Candidates are optimized for the RMS loss (above 4 for the max loss too), and
                         * compared by the loss; DPMF_LOSS_OWN is refused */
+    const dpmf_participation *participation; /* patterns from a file, in the place of epochs, federated and sampling; NULL: none.
+                                              * Only read by dpmf_design_create */
 } dpmf_design_options;
 
 DPMF_API dpmf_design_options dpmf_design_options_defaults(void);
@@ -1821,7 +1833,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_add(double clip, double grid, dpm
                                                    const dpmf_run *run);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 14  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float64, float32, int64 or int32, 1 or 2 dimensions
+ * 14  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float64, float32, int64 or int32, uint8 or bool, 1 or 2 dimensions
  * --------------------------------------------------------------------------------------------------------------- */
 
 /* ---- expert ---- */

@@ -57,7 +57,8 @@ static int64_t epochs_of(const report *r, bool *same) {
 static bool design_covers(const report *r) {
     dpmf_participation_kind kind = dpmf_participation_get(r->participation).kind;
     return r->steps <= DESIGN_MOST && dpmf_mechanism_get(r->mechanism).weights == NULL &&
-           kind != DPMF_PARTICIPATION_SHUFFLED && kind != DPMF_PARTICIPATION_FULL && !(r->sampled && !r->claimed);
+           kind != DPMF_PARTICIPATION_SHUFFLED && kind != DPMF_PARTICIPATION_FULL &&
+           kind != DPMF_PARTICIPATION_PATTERNS && !(r->sampled && !r->claimed);
 }
 
 /* Under the constraints of the file's design, unless the page's options say otherwise. */

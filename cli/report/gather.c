@@ -120,7 +120,8 @@ static const char *optimum_family(const report *r) {
     bool single = dpmf_participation_get(r->participation).is_single;
     const int q_bands = dpmf_workload_get(r->workload).inverse_q_bands;
     const dpmf_participation_kind kind = dpmf_participation_get(r->participation).kind;
-    const bool patterns = kind == DPMF_PARTICIPATION_SHUFFLED || kind == DPMF_PARTICIPATION_MIN_SEPARATION;
+    const bool patterns = kind == DPMF_PARTICIPATION_SHUFFLED || kind == DPMF_PARTICIPATION_MIN_SEPARATION ||
+                          kind == DPMF_PARTICIPATION_PATTERNS;
     if (r->steps <= (single ? DENSE_MOST : patterns ? PATTERNS_MOST : SEVERAL_MOST)) return DPMF_FAMILY_DENSE;
     return single && q_bands >= 0 && r->steps <= STREAMED_MOST ? DPMF_FAMILY_TVBLT : NULL;
 }

@@ -59,6 +59,7 @@ class dpmf_participation_kind(enum.IntEnum):
     DPMF_PARTICIPATION_MIN_SEPARATION = 2
     DPMF_PARTICIPATION_SHUFFLED = 3
     DPMF_PARTICIPATION_FULL = 4
+    DPMF_PARTICIPATION_PATTERNS = 5
 
 
 class dpmf_decoder(enum.IntEnum):
@@ -705,6 +706,7 @@ class dpmf_design_options(Structure):
         ("unit", c_char_p),
         ("run", dpmf_run),
         ("loss_power", c_double),
+        ("participation", POINTER(dpmf_participation)),
     ]
 
 

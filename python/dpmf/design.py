@@ -16,7 +16,7 @@ from ._object import Object
 from .loss import Loss
 from .mechanism import Mechanism, Progress, Sensitivity, sensitivity_of
 from .privacy import Privacy, parse, privacy_of, sampling_text
-from .problem import Workload
+from .problem import Participation, Workload
 
 __all__ = ["Candidate", "Design", "design"]
 
@@ -258,11 +258,12 @@ def joined_names(families: Union[str, Sequence[str], None]) -> Optional[str]:
 
 def design(
     steps: int,
-    epochs: int,
+    epochs: Optional[int],
     epsilon: float,
     delta: float,
     *,
     workload: Union[str, Workload] = "prefix",
+    participation: Union[str, Participation, None] = None,
     sampling: str = "none",
     families: Union[str, Sequence[str], None] = None,
     loss: str = "rms",
@@ -284,8 +285,9 @@ def design(
 ) -> Mechanism:
     """The best mechanism for a training run at equal privacy; `Mechanism.design` is the report.
 
-    steps, epochs    of the run; federated: the participations of one user
+    steps, epochs    of the run; federated: the participations of one user; None with a participation
     workload         what must be accurate: "prefix" for SGD, "momentum:0.9", ...
+    participation    "file:PATTERNS": the patterns of steps that one unit may take part in, see Participation
     sampling         "none", or what batches may be drawn by in secret, which amplifies: "block-cyclic", "poisson",
                      "allocation", "balls-in-bins", "min-sep" (simulated: slow), or "any" for all that need no simulation.
                      With "none" the report has the noise that "any" would save
@@ -303,6 +305,10 @@ def design(
     made = workload if isinstance(workload, Workload) else Workload(workload, integer(steps, "steps"))
     if integer(steps, "steps") != made.steps:
         raise errors.ArgumentError("steps = %d, and the workload has %d" % (steps, made.steps))
+    if (epochs is None) == (participation is None):
+        raise errors.ArgumentError("design: one of epochs and participation is needed, not both")
+    if participation is not None and not isinstance(participation, Participation):
+        participation = Participation(participation, made.steps)
     names = joined_names(families)
     precision = {"float32": abi.dpmf_precision.DPMF_FLOAT32, "float64": abi.dpmf_precision.DPMF_FLOAT64}
     if not isinstance(dtype, str) or dtype not in precision:
@@ -311,6 +317,7 @@ def design(
         wanted = struct_of(
             "dpmf_design_options_defaults",
             epochs=epochs,
+            participation=None if participation is None else participation._handle,
             epsilon=epsilon,
             delta=delta,
             sampling=choice(abi.dpmf_sampling_kind, "none" if sampling == "any" else sampling, "sampling"),

@@ -339,6 +339,8 @@ static void add_participation(text *t, const dpmf_participation_info *p) {
     const long long n = (long long)p->steps, k = (long long)p->count, b = (long long)p->separation;
     if (p->kind == DPMF_PARTICIPATION_FULL)
         add(t, "takes part in any number of the %lld steps", n);
+    else if (p->kind == DPMF_PARTICIPATION_PATTERNS)
+        add(t, "takes part in steps of one of the listed patterns (%s), at most %lld of the %lld steps", p->text, k, n);
     else if (p->kind == DPMF_PARTICIPATION_SINGLE || k == 1)
         add(t, "takes part in at most one of the %lld steps", n);
     else if (p->kind == DPMF_PARTICIPATION_SHUFFLED)

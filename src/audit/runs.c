@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "mechanism/mechanism.h"
+#include "workload/workload.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -64,20 +65,21 @@ static dpmf_status sampling_text(const dpmf_mechanism *mechanism, char text[64],
  * ---- the noise stream with canaries ----
  *
  * Canary i is coordinate i of the row, of size 1 with a clip norm of 1. Under sampling the mechanism's own sampler chooses its
- * steps. Without sampling all have the same: of the patterns of equal distances that the participation allows, the one with the
- * largest |C u|. For single and cyclic participation it is the worst pattern.
+ * steps. Without sampling all have the same: of the patterns of equal distances that the participation allows, or of those that
+ * its file lists, the one with the largest |C u|. For single and cyclic participation it is the worst pattern.
  */
 
 enum { STARTS_MAX = 64 }; /* first steps that are tried */
 
-/* u = first, first + b, ..., k of them; returns |C u|^2. */
+/* u = first, first + b, ..., k of them, or pattern number `first` of a list; returns |C u|^2. */
 static dpmf_status try_start(const dpmf_audit *a, int64_t first, double *u, double *image, double *squared) {
     const dpmf_participation *p = dpmf_mechanism_get(a->mechanism).participation;
     const int64_t b = dpmf_participation_get(p).separation, k = dpmf_participation_get(p).count;
     for (int64_t t = 0; t < a->steps; t++)
         u[t] = 0;
-    for (int64_t i = 0, t = first; i < k && t < a->steps; i++, t += b)
+    for (int64_t i = 0, t = first; p->patterns == 0 && i < k && t < a->steps; i++, t += b)
         u[t] = 1;
+    if (p->patterns > 0) workload_patterns_mark(p, first, u);
     TRY(dpmf_strategy_apply(dpmf_mechanism_get(a->mechanism).strategy, u, image));
     *squared = 0;
     for (int64_t t = 0; t < a->steps; t++)
@@ -87,7 +89,8 @@ static dpmf_status try_start(const dpmf_audit *a, int64_t first, double *u, doub
 
 static dpmf_status find_pattern(const dpmf_audit *a, double *u) {
     const dpmf_participation *p = dpmf_mechanism_get(a->mechanism).participation;
-    const int64_t b = dpmf_participation_get(p).separation, starts = b < a->steps ? b : a->steps;
+    const int64_t b = dpmf_participation_get(p).separation;
+    const int64_t starts = p->patterns > 0 ? p->patterns : b < a->steps ? b : a->steps;
     const int64_t tried = starts < STARTS_MAX ? starts : STARTS_MAX;
     double *image = NULL, best = -1, squared = 0;
     int64_t at = 0;

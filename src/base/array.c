@@ -30,8 +30,8 @@ static const char magic[] = "\x93NUMPY";
 enum { MAGIC_LENGTH = 6, HEADER_MAX = 10000, WRITTEN_HEADER_MAX = 256, WRITTEN_ALIGNMENT = 64 };
 
 typedef struct npy_header {
-    size_t item_size;  /* 8 or 4; 0: not seen yet */
-    int whole;         /* int64 or int32 */
+    size_t item_size;  /* 8, 4 or 1; 0: not seen yet */
+    int whole;         /* int64, int32, uint8 or bool */
     int fortran_order; /* -1: not seen yet */
     int dimensions;    /* 0: not seen yet */
     int64_t shape[2];
@@ -98,14 +98,15 @@ static dpmf_status read_type(cursor *c, npy_header *h) {
     if (!take_string(c, &text, &length)) return refuse_array("'descr' is not a text");
     const int known =
         length == 3 && text[0] == '<' && (text[1] == 'f' || text[1] == 'i') && (text[2] == '8' || text[2] == '4');
-    if (!known)
+    const int bytes = length == 3 && text[0] == '|' && (text[1] == 'b' || text[1] == 'u') && text[2] == '1';
+    if (!known && !bytes)
         return base_fail(
             DPMF_ERROR_FORMAT,
-            "not an array this library reads: the type is '%s'; '<f8', '<f4', '<i8' and '<i4' (little-endian float64, "
-            "float32, int64 and int32) are accepted",
+            "not an array this library reads: the type is '%s'; '<f8', '<f4', '<i8', '<i4', '|u1' and '|b1' "
+            "(little-endian float64, float32, int64 and int32, uint8 and bool) are accepted",
             base_show(text, length, shown));
     h->item_size = (size_t)(text[2] - '0');
-    h->whole = text[1] == 'i';
+    h->whole = text[1] != 'f';
     return DPMF_OK;
 }
 
@@ -226,7 +227,9 @@ static int get_item(const npy_header *h, const uint8_t *items, int64_t i, double
         *out = (double)whole;
         return whole >= -9007199254740992 && whole <= 9007199254740992;
     }
-    if (h->whole) {
+    if (h->item_size == 1) {
+        *out = *at;
+    } else if (h->whole) {
         memcpy(&half, at, 4);
         *out = half;
     } else if (h->item_size == 8) {

@@ -416,6 +416,13 @@ static void warn_sampling(dpmf_design *d, const dpmf_candidate *c) {
              "At most %lld of the %lld units take part in a batch: if more are drawn, a random %lld of them take part.",
              (long long)s->cap, (long long)s->units, (long long)s->cap);
     if (!account_sampling_composes(s) && exactly[0] != 0) warn(d, "%s", exactly);
+    if (d->options.participation != NULL) {
+        warn(d,
+             "The guarantee holds if every unit takes part only in steps of one of the listed patterns (%s): refuse every "
+             "other step, and compute the sensitivity of the actual run from its logs.",
+             d->problem.participation->text);
+        return;
+    }
     if (dpmf_sampling_is_none(s) && !d->options.federated && d->options.epochs > 1)
         warn(d,
              "The guarantee assumes the same order of the data in every pass: a unit's steps are exactly %lld apart "

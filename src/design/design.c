@@ -102,6 +102,28 @@ static dpmf_status check_federated(const dpmf_design_options *o, int64_t steps) 
     return DPMF_OK;
 }
 
+static dpmf_status check_given(const dpmf_design_options *o, int64_t steps) {
+    const dpmf_participation *p = o->participation;
+    if (p == NULL) return DPMF_OK;
+    if (p->patterns == 0)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "design: participation %s, accepted: patterns from a file; the others follow from epochs and "
+                         "federated",
+                         p->text);
+    if (p->steps != steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "design: the participation has %lld steps, the workload %lld: they must agree",
+                         (long long)p->steps, (long long)steps);
+    if (o->federated || o->sampling != DPMF_SAMPLING_NONE || o->any_sampling)
+        return base_fail(DPMF_ERROR_ARGUMENT, "design: patterns from a file exclude federated and sampling");
+    if (p->count > 1 && o->unit == NULL)
+        return base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "design: one unit takes part up to %lld times, and what it is decides what epsilon means: name "
+            "the unit, for example user or device",
+            (long long)p->count);
+    return DPMF_OK;
+}
+
 static dpmf_status check_question(const dpmf_workload *workload, const dpmf_design_options *o) {
     if (workload == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "design: the workload is NULL");
     int kinds = 0;
@@ -120,6 +142,7 @@ static dpmf_status check_question(const dpmf_workload *workload, const dpmf_desi
                          (int)o->precision);
     TRY(check_numbers(o, workload->steps));
     TRY(check_federated(o, workload->steps));
+    TRY(check_given(o, workload->steps));
     TRY(account_unit_check(o->unit));
     return o->families == NULL ? DPMF_OK : check_families(o->families);
 }
@@ -156,7 +179,12 @@ static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_
     const int64_t apart = o->federated ? o->separation_low : (steps - 1) / o->epochs + 1;
     const int64_t count = o->federated ? o->epochs : (steps - 1) / apart + 1; /* of whole passes there may be fewer */
     if (o->epochs == 1) kind = DPMF_PARTICIPATION_SINGLE;
-    TRY(dpmf_participation_create(kind, steps, count, apart, &participation));
+    if (o->participation != NULL) {
+        participation = workload_participation_retain(o->participation);
+        d->options.epochs = o->participation->count;
+    } else {
+        TRY(dpmf_participation_create(kind, steps, count, apart, &participation));
+    }
     d->problem = (problem_facts){.steps = workload->steps,
                                  .workload = workload_retain(workload),
                                  .participation = participation,

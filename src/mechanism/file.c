@@ -199,7 +199,7 @@ static dpmf_status read_objects(const cJSON *root, const base_tensors *tensors, 
     TRY(workload_read(object, m->problem.steps, "workload", tensors, &workload));
     m->problem.workload = workload;
     TRY(base_json_get_text(root, "participation", "mechanism", &text));
-    TRY(dpmf_participation_parse(text, m->problem.steps, &participation));
+    TRY(workload_participation_read(text, m->problem.steps, tensors, &participation));
     m->problem.participation = participation;
     TRY(base_json_get_object(root, "strategy", "mechanism", &object));
     return strategy_read(object, m->problem.steps, workload, tensors, &m->strategy);
@@ -280,7 +280,10 @@ static dpmf_status leading_sensitivity(const dpmf_mechanism *m, int64_t steps, c
     /* Makes the participation of the first steps alone, with the epochs that have begun. */
     const int64_t separation = m->problem.participation->separation, b = separation < steps ? separation : steps;
     const int64_t begun = steps / b + (steps % b != 0), k = m->problem.participation->count;
-    TRY_DONE(dpmf_participation_create(m->problem.participation->kind, steps, k < begun ? k : begun, b, &cut));
+    if (m->problem.participation->patterns > 0)
+        TRY_DONE(workload_patterns_head(m->problem.participation, steps, &cut));
+    else
+        TRY_DONE(dpmf_participation_create(m->problem.participation->kind, steps, k < begun ? k : begun, b, &cut));
     TRY_DONE(dpmf_sensitivity_compute(leading, cut, &how, &found));
     *out = found.value < whole->value ? found : *whole; /* the leading block is never more sensitive than C */
 done:

@@ -336,6 +336,7 @@ static dpmf_status describe_inputs(const dpmf_mechanism *m, base_writer *w, base
     workload_write(m->problem.workload, "workload", w, tensors);
     base_json_close(w, '}');
     base_json_text(w, "participation", m->problem.participation->text);
+    workload_participation_write(m->problem.participation, tensors);
     base_json_open(w, "strategy", '{');
     strategy_write(m->strategy, w, tensors);
     base_json_close(w, '}');

@@ -16,12 +16,13 @@
  *     shuffled k,b  the same, since each of these is part of a shuffled pattern, and contributing 0 is allowed
  *     min-sep k,b   the patterns j, j+b', j+2b', ... with b' = max(b, ceil(n/k)): at least b apart, at most k of them
  *     full          b = 1: the one pattern
+ *     from a file   patterns drawn so that the rarest step is as likely as can be: b is 1 over its probability
  *
  * For prefix sums under single participation this is N = (1/2n) sum_t csc((2t-1) pi/(2(2n+1))), above ln(2n+1)/pi
  * (Pillutla et al. 2025, Theorem 2.4) and above what Mathias 1993 and Henzinger, Upadhyay and Upadhyay 2023 give.
  *
  * One unit's contribution. If it may contribute u, then sens >= |C u|, so sens |B|_F >= |B C u| = |A u|, and in each
- * step sens |B[t,:]| >= |(A u)_t|. Here u is 1 on the steps 0, b, 2b, ..., k of them at most. This is the stronger one
+ * step sens |B[t,:]| >= |(A u)_t|. Here u is 1 on the steps 0, b, 2b, ..., k of them at most, or on a pattern of a file. This is the stronger one
  * when k is large: under full participation max loss >= n for prefix sums, which independent noise attains. Under
  * single participation it is one column of A, and not worth reporting.
  *
@@ -31,7 +32,8 @@
  *
  * Several participations: the same with one more freedom, correlations within a unit's contributions
  * (optimum/epochs/bound.c), for the patterns of the draws above, which every unit may keep to: the optimum under cyclic
- * and full participation, and by containment a bound under the others. Contributions must then have as many coordinates
+ * and full participation, and by containment a bound under the others. Patterns of a file, in up to 100 steps, have
+ * the dual over themselves (optimum/patterns/patterns.h). Contributions must then have as many coordinates
  * as a unit has participations. The scope states the distance within which a mechanism is known, or that V was
  * extrapolated and not climbed.
  *
@@ -129,26 +131,23 @@ static int all_positive(int64_t n, const double *weights) {
 typedef struct patterns {
     int64_t apart;             /* b of the draw: every step has probability 1/b */
     int64_t count, separation; /* of one unit's steps 0, separation, 2 separation, ... */
+    const dpmf_participation *listed; /* NULL, or the patterns of a file */
 } patterns;
 
 static patterns patterns_of(const dpmf_participation *p, int64_t n) {
-    if (p == NULL || p->count == 1) return (patterns){n, 1, n};
-    patterns found = {p->separation, p->count, p->separation};
+    if (p == NULL || workload_is_once(p)) return (patterns){n, 1, n, NULL};
+    if (p->pattern == WORKLOAD_LISTED) return (patterns){n, p->count, p->separation, p};
+    patterns found = {p->separation, p->count, p->separation, NULL};
     int64_t even = (n - 1) / p->count + 1; /* ceil(n/k) */
     if (p->pattern == WORKLOAD_APART && even > found.apart) found.apart = even;
     return found;
 }
 
-static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const double *weights,
-                                dpmf_lower_bound *out) {
+/* That of u, where it is larger than what `out` has; y has n numbers. */
+static dpmf_status contribution_of(const dpmf_workload *a, const double *u, const double *weights, double *y,
+                                   dpmf_lower_bound *out) {
     int64_t n = a->steps;
-    double *u = NULL, *y = NULL;
-    dpmf_status status = DPMF_OK;
-    TRY_DONE(base_alloc_doubles(n, "a contribution", &u));
-    TRY_DONE(base_alloc_doubles(n, "an answer", &y));
-    for (int64_t i = 0; i < p->count; i++)
-        u[i * p->separation] = 1;
-    TRY_DONE(dpmf_workload_apply(a, u, y));
+    TRY(dpmf_workload_apply(a, u, y));
     double largest = 0;
     for (int64_t t = 0; t < n; t++) {
         /* Roundings of (A u)_t, at most 8 n for the recursions, whose terms do not cancel, and for a row of a matrix. */
@@ -162,8 +161,31 @@ static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const
         y[t] = weights == NULL ? sure : sqrt(weights[t]) * sure; /* u is still read */
         largest = fmax(largest, y[t]);
     }
-    out->max_loss = largest;
-    out->rms_loss = base_norm(n, y) / sqrt((double)n);
+    out->max_loss = fmax(out->max_loss, largest);
+    out->rms_loss = fmax(out->rms_loss, base_norm(n, y) / sqrt((double)n));
+    return DPMF_OK;
+}
+
+static const double CONTRIBUTIONS_WORK = 2e9; /* multiplications */
+
+/* Of a list all patterns, or as many as do not take long: each gives a bound. */
+static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const double *weights,
+                                dpmf_lower_bound *out) {
+    int64_t n = a->steps;
+    double *u = NULL, *y = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(base_alloc_doubles(n, "a contribution", &u));
+    TRY_DONE(base_alloc_doubles(n, "an answer", &y));
+    for (int64_t i = 0; p->listed == NULL && i < p->count; i++)
+        u[i * p->separation] = 1;
+    if (p->listed == NULL) TRY_DONE(contribution_of(a, u, weights, y, out));
+    const double each = (double)n * (a->form == WORKLOAD_DENSE ? 2 * (double)n : 16);
+    const int64_t all = p->listed == NULL ? 0 : p->listed->patterns;
+    const int64_t apart = (int64_t)ceil((double)all * each / CONTRIBUTIONS_WORK);
+    for (int64_t q = 0; q < all; q += apart) {
+        workload_patterns_mark(p->listed, q, u);
+        TRY_DONE(contribution_of(a, u, weights, y, out));
+    }
 done:
     base_free(u);
     base_free(y);
@@ -244,11 +266,13 @@ static double adjacency_factor(const dpmf_evaluate_options *o) {
 /* Nuclear norm and one unit's contribution: cheap for any participation. */
 static dpmf_status elementary(const dpmf_workload *a, const patterns *p, const dpmf_evaluate_options *o,
                               dpmf_lower_bound *out) {
-    double nuclear = 0;
+    double nuclear = 0, apart = (double)p->apart;
     dpmf_lower_bound one = {0};
-    TRY(optimum_nuclear_norm(a, o->weights, &o->run, &nuclear));
-    if (p->count > 1 && a->form != WORKLOAD_OPERATOR) TRY(contribution(a, p, o->weights, &one));
-    nuclear /= sqrt((double)p->apart * (double)a->steps);
+    if (p->listed != NULL) TRY(patterns_draw(p->listed, &apart));
+    if (apart > 0) TRY(optimum_nuclear_norm(a, o->weights, &o->run, &nuclear));
+    if ((p->count > 1 || p->listed != NULL) && a->form != WORKLOAD_OPERATOR)
+        TRY(contribution(a, p, o->weights, &one));
+    nuclear = apart > 0 ? nuclear / sqrt(apart * (double)a->steps) : 0;
     double rms = fmax(nuclear, one.rms_loss), max = fmax(nuclear, one.max_loss);
     if (!isfinite(max) || !(rms > 0)) return DPMF_OK; /* beyond the range of a double, or none known */
     *out = (dpmf_lower_bound){round_down(rms), round_down(max),
@@ -256,6 +280,13 @@ static dpmf_status elementary(const dpmf_workload *a, const patterns *p, const d
                                     : nuclear < one.max_loss ? NUCLEAR_AND_CONTRIBUTION
                                                              : NUCLEAR]};
     return DPMF_OK;
+}
+
+static int near_of(double gap) {
+    int near = 0;
+    while (near < GAP_COUNT - 1 && !(gap <= GAPS[near]))
+        near++;
+    return near;
 }
 
 /* The dual over several participations, where it is above `found`. `known`: NULL, or the RMS loss of the extrapolated dual. */
@@ -275,9 +306,7 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
     }
     const int both = max >= rms && max >= found->max_loss;
     const double gap = both ? fmax(dual.rms_gap, dual.max_gap) : dual.rms_gap;
-    int near = 0;
-    while (near < GAP_COUNT - 1 && !(gap <= GAPS[near]))
-        near++;
+    const int near = near_of(gap);
     *found = (dpmf_lower_bound){rms, fmax(fmax(max, rms), found->max_loss),
                                 SCOPE[participation->pattern != WORKLOAD_FIXED ? CONTAINED
                                       : dual.foretold && both                  ? FORETOLD_BOTH
@@ -287,18 +316,35 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
     return DPMF_OK;
 }
 
+/* The dual over the patterns of a file, where it is above `found`. */
+static dpmf_status listed_bound(const dpmf_workload *a, const dpmf_participation *participation,
+                                const dpmf_evaluate_options *o, epochs_losses losses, dpmf_lower_bound *found) {
+    epochs_lower dual;
+    TRY(patterns_lower_bound(a, participation, o->weights, losses == EPOCHS_RMS_LOSS, &o->run, &dual));
+    const double rms = dual.rms_loss > 0 ? round_to(CLIMBED_BITS, dual.rms_loss) : 0;
+    const double max = dual.max_loss > 0 ? round_to(CLIMBED_BITS, dual.max_loss) : 0;
+    const int both = max >= rms && max >= found->max_loss;
+    const char *scope = SCOPE[both ? EPOCHS + near_of(fmax(dual.rms_gap, dual.max_gap)) : EPOCHS_RMS + near_of(dual.rms_gap)];
+    const double most = fmax(fmax(rms, max), found->max_loss);
+    *found = (dpmf_lower_bound){fmax(rms, found->rms_loss), most, rms > found->rms_loss ? scope : found->scope};
+    return DPMF_OK;
+}
+
 /* like: NULL, or the scope that the bound is to have: files have the bounds of the version that wrote them. */
 static dpmf_status strongest_plain(const dpmf_workload *a, const dpmf_participation *participation,
                              const dpmf_evaluate_options *o, const char *like, epochs_losses losses,
                              const dpmf_lower_bound *known, dpmf_lower_bound *out) {
     patterns p = patterns_of(participation, a->steps);
     dpmf_lower_bound found = {0};
-    if (p.count == 1) {
+    if (p.count == 1 && p.listed == NULL) {
         TRY(single_bound(a, o, like, losses, out));
         if (out->scope != NULL) return DPMF_OK;
     }
     TRY(elementary(a, &p, o, &found));
-    if (p.count > 1 && o->columns == 0 && (like == NULL || is_of_epochs(like))) /* that one needs vectors */
+    const int duals = o->columns == 0 && (like == NULL || is_of_epochs(like)); /* they need vectors */
+    if (duals && p.listed != NULL)
+        TRY(listed_bound(a, participation, o, losses, &found));
+    else if (duals && p.count > 1)
         TRY(epochs_bound(a, participation, &p, o, losses, known, &found));
     const double times = adjacency_factor(o);
     *out = (dpmf_lower_bound){times * found.rms_loss, times * found.max_loss, found.scope};

@@ -13,6 +13,8 @@
  *     min-sep k, b               yes      k' <= k, b' >= b  k' <= k, b' >= b  k' <= k, b = 1
  *     shuffled b                 yes      b' >= b           b' >= b           b divides b'
  *     full                       yes      yes               yes               yes
+ *     patterns of a file         each step of the sampler's single and each class of its cyclic patterns is inside one of them;
+ *                                min-sep and shuffled have too many patterns to compare: no
  *
  * (full is cyclic with b = 1.) Shuffled epochs have units in the last step of one and the first of the next: 1 apart.
  * Units b' >= b apart are never twice in b neighbouring steps. Samplers that draw at random have no guaranteed
@@ -75,8 +77,16 @@ static int contains(pattern a, pattern r) {
     }
 }
 
+static int listed_hold(const dpmf_participation *realised, const dpmf_participation *assumed) {
+    if (realised == NULL || realised->pattern != WORKLOAD_FIXED) return 0;
+    for (int64_t first = 0; first < realised->separation && first < realised->steps; first++)
+        if (!workload_patterns_contain(assumed, first, realised->separation)) return 0;
+    return 1;
+}
+
 static int participation_holds(const dpmf_sampler *s, const dpmf_participation *assumed) {
     const pattern a = pattern_of(assumed);
+    if (assumed->patterns > 0 && assumed->count < assumed->steps) return listed_hold(s->realised, assumed);
     if (a.kind == DPMF_PARTICIPATION_CYCLIC && a.separation == 1) return 1;
     return s->realised != NULL && contains(a, pattern_of(s->realised));
 }

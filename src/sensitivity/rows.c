@@ -130,7 +130,13 @@ static dpmf_status best_pattern(const sensitivity_task *task, const double *r, d
         return DPMF_OK;
     }
     double largest = 0;
-    for (int64_t l = 0; l < task->b && l < task->n; l++) {
+    for (int64_t i = 0; task->pattern == WORKLOAD_LISTED && i < task->listed->patterns; i++) {
+        sum = 0;
+        for (int64_t j = task->listed->begins[i]; j < task->listed->begins[i + 1]; j++)
+            sum += r[task->listed->listed[j]];
+        largest = fmax(largest, sum);
+    }
+    for (int64_t l = 0; task->pattern == WORKLOAD_FIXED && l < task->b && l < task->n; l++) {
         sum = 0;
         for (int64_t t = l; t < task->n; t += task->b)
             sum += r[t];

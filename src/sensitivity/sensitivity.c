@@ -9,6 +9,7 @@
  *     cyclic       b patterns, below; full participation is one pattern, b = 1
  *     min-sep      dynamic programs: sensitivity/apart.c
  *     shuffled     dynamic programs: sensitivity/apart.c
+ *     from a file  all patterns, one by one: sensitivity/listed.c
  *
  * f itself is found exactly where a theorem or a certificate says so, and bounded from above elsewhere
  * (sensitivity/pattern.c). "Exact" holds for contributions of every dimension: the values are attained by multiples of
@@ -264,20 +265,22 @@ dpmf_status sensitivity_cyclic(const sensitivity_task *task, sensitivity_found *
 }
 
 workload_pattern sensitivity_task_pattern(const sensitivity_task *task) {
-    const int fixed = task->pattern == WORKLOAD_EPOCHS ? task->b == 1 : task->k == task->n;
+    const int fixed = task->pattern == WORKLOAD_EPOCHS ? task->b == 1 : task->k == task->n; /* of a list: never */
     return fixed ? WORKLOAD_FIXED : task->pattern;
 }
 
 /* The family's own answer, or the route of the pattern; `open`: the task has been opened for that. */
 static dpmf_status find(sensitivity_task *task, int *open, sensitivity_found *found) {
     int done = 0;
-    if (task->core->ops->sensitivity != NULL) TRY(task->core->ops->sensitivity(task->core, task, &done, found));
+    if (task->core->ops->sensitivity != NULL && task->pattern != WORKLOAD_LISTED)
+        TRY(task->core->ops->sensitivity(task->core, task, &done, found));
     if (done) return DPMF_OK;
     if (!*open) TRY(sensitivity_task_open(task));
     *open = 1;
     task->pattern = sensitivity_task_pattern(task);
     return (task->pattern == WORKLOAD_APART    ? sensitivity_separated
             : task->pattern == WORKLOAD_EPOCHS ? sensitivity_shuffled
+            : task->pattern == WORKLOAD_LISTED ? sensitivity_listed
                                                : sensitivity_cyclic)(task, found);
 }
 
@@ -289,6 +292,7 @@ static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participati
                              .n = strategy->steps,
                              .k = participation->count,
                              .b = participation->separation,
+                             .listed = participation,
                              .run = run};
     sensitivity_found found = SENSITIVITY_NOT_FOUND, signs = SENSITIVITY_NOT_FOUND;
     dpmf_status status = DPMF_OK;
@@ -325,7 +329,7 @@ dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy, const dpmf_p
         out->of = DPMF_SENSITIVITY_COLUMN;
         return DPMF_OK;
     }
-    if (participation == NULL || participation->count == 1)
+    if (participation == NULL || workload_is_once(participation))
         TRY(single(strategy, o.sensitivity, &found));
     else
         TRY(several(strategy, participation, o.sensitivity, o.columns, &o.run, &found));

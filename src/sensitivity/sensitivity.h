@@ -66,6 +66,7 @@ typedef struct sensitivity_task {
     dpmf_sensitivity_bound bound;
     int64_t n, k, b;
     int one_column; /* 1: patterns are valued for contributions of one number */
+    const dpmf_participation *listed; /* WORKLOAD_LISTED: has the patterns */
     const dpmf_run *run;
     base_pool *pool;
 
@@ -198,12 +199,14 @@ DPMF_MUST_CHECK dpmf_status sensitivity_patterns_search(const sensitivity_task *
 /* Min-separation and shuffled patterns one by one, if they are few: then `there` = 1. (sensitivity/search.c) */
 DPMF_MUST_CHECK dpmf_status sensitivity_enumerate(const sensitivity_task *task, int *there, sensitivity_found *out);
 
-/* ---- the kinds of participation (sensitivity/sensitivity.c, sensitivity/apart.c) ---- */
+/* ---- the kinds of participation (sensitivity/sensitivity.c, sensitivity/apart.c, sensitivity/listed.c) ---- */
 
 /* Each gives task->bound; DPMF_ERROR_UNSUPPORTED if it cannot be computed. Full participation is cyclic, b = 1. */
 DPMF_MUST_CHECK dpmf_status sensitivity_cyclic(const sensitivity_task *task, sensitivity_found *out);
 DPMF_MUST_CHECK dpmf_status sensitivity_separated(const sensitivity_task *task, sensitivity_found *out);
 DPMF_MUST_CHECK dpmf_status sensitivity_shuffled(const sensitivity_task *task, sensitivity_found *out);
+
+DPMF_MUST_CHECK dpmf_status sensitivity_listed(const sensitivity_task *task, sensitivity_found *out);
 
 dpmf_status sensitivity_too_many(const sensitivity_task *task);
 

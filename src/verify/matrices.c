@@ -33,6 +33,7 @@
  *     min-separation       where X[t,u] = 0 from distance 2b on, steps of a pattern interact with their neighbours alone:
  *                          X_p is tridiagonal, signs make all its terms positive, f(X_p) is the sum of |X_p|, and the
  *                          largest is found by a program over (participations so far, last step)
+ *     from a file          every pattern, one by one
  *     shuffled             the same over epochs, where X[t,u] = 0 beyond distance b
  *     elsewhere            patterns at even distances: what they reach is not more than the sensitivity
  *
@@ -44,11 +45,12 @@ typedef struct whole {
     int64_t n, k, b, rows;
     const double *columns;
     int64_t *begins, *ends; /* where columns are other than 0 */
+    double *products;       /* NULL, or X above its diagonal */
     const dpmf_run *run;
     int one_column; /* contributions are numbers */
 } whole;
 
-static double inner(const whole *c, int64_t t, int64_t u) {
+static double multiply(const whole *c, int64_t t, int64_t u) {
     const int64_t from = c->begins[t] > c->begins[u] ? c->begins[t] : c->begins[u];
     const int64_t to = c->ends[t] < c->ends[u] ? c->ends[t] : c->ends[u];
     if (to <= from) return 0;
@@ -57,6 +59,7 @@ static double inner(const whole *c, int64_t t, int64_t u) {
 
 typedef struct pattern_room {
     double *x, *work, *vectors, *signs;
+    int64_t *steps;
 } pattern_room;
 
 static double sum_of_signs(int64_t k, const double *x, const double *u) {
@@ -80,16 +83,19 @@ static double most_signs(int64_t k, const double *x) {
     return most;
 }
 
-/* Steps start, start + gap, ...: improves *best (squared) if it can; *exact falls to 0 where f is only reached. */
-static dpmf_status try_pattern(const whole *c, int64_t start, int64_t gap, pattern_room *r, double *best, int *exact) {
-    int64_t k = 0;
+/* For t <= u where X is held. */
+static double inner(const whole *c, int64_t t, int64_t u) {
+    return c->products != NULL ? c->products[t * c->n + u] : multiply(c, t, u);
+}
+
+/* One with k steps: improves *best (squared) if it can; *exact falls to 0 where f is only reached. */
+static dpmf_status try_pattern(const whole *c, int64_t k, const int64_t *steps, pattern_room *r, double *best,
+                               int *exact) {
     double sum = 0, size = 0, low = 0, high = 0;
     sensitivity_found found = SENSITIVITY_NOT_FOUND;
-    for (int64_t t = start; t < c->n && k < c->k; t += gap)
-        k++;
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = i; j < k; j++) {
-            const double x = inner(c, start + i * gap, start + j * gap);
+            const double x = inner(c, steps[i], steps[j]);
             r->x[i * k + j] = r->x[j * k + i] = x;
             sum += (i == j ? 1 : 2) * x;
             size += (i == j ? 1 : 2) * fabs(x);
@@ -114,22 +120,58 @@ static dpmf_status try_pattern(const whole *c, int64_t start, int64_t gap, patte
     return DPMF_OK;
 }
 
+static void room_free(pattern_room *room) {
+    base_free(room->x);
+    base_free(room->work);
+    base_free(room->vectors);
+    base_free(room->signs);
+    base_free(room->steps);
+}
+
+static dpmf_status room_make(int64_t k, pattern_room *room) {
+    TRY(base_alloc_doubles(k * k, "the matrix of a pattern", &room->x));
+    TRY(base_alloc_doubles(k * k, "the matrix of a pattern", &room->work));
+    TRY(base_alloc_doubles(sensitivity_ascent_room(k), "the vectors of a pattern", &room->vectors));
+    TRY(base_alloc_doubles(k, "the signs of a pattern", &room->signs));
+    return base_alloc(k, sizeof *room->steps, "the steps of a pattern", (void **)&room->steps);
+}
+
 static dpmf_status try_even(const whole *c, int64_t starts, int64_t gap, double *best, int *exact) {
     pattern_room room = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(base_alloc_doubles(c->k * c->k, "the matrix of a pattern", &room.x));
-    TRY_DONE(base_alloc_doubles(c->k * c->k, "the matrix of a pattern", &room.work));
-    TRY_DONE(base_alloc_doubles(sensitivity_ascent_room(c->k), "the vectors of a pattern", &room.vectors));
-    TRY_DONE(base_alloc_doubles(c->k, "the signs of a pattern", &room.signs));
+    TRY_DONE(room_make(c->k, &room));
     for (int64_t start = 0; start < starts && start < c->n; start++) {
-        TRY_DONE(try_pattern(c, start, gap, &room, best, exact));
+        int64_t k = 0;
+        for (int64_t t = start; t < c->n && k < c->k; t += gap)
+            room.steps[k++] = t;
+        TRY_DONE(try_pattern(c, k, room.steps, &room, best, exact));
         TRY_DONE(base_progress(c->run, "verify: patterns", (double)start / (double)starts));
     }
 done:
-    base_free(room.x);
-    base_free(room.work);
-    base_free(room.vectors);
-    base_free(room.signs);
+    room_free(&room);
+    return status;
+}
+
+/* X is made once: patterns of a file share their pairs of steps. */
+static dpmf_status try_listed(whole *c, const dpmf_participation *p, double *best, int *exact) {
+    pattern_room room = {0};
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(room_make(c->k, &room));
+    TRY_DONE(base_alloc_square(c->n, "products of columns", &c->products));
+    for (int64_t t = 0; t < c->n; t++) {
+        double *row = c->products + t * c->n;
+        TRY_DONE(base_progress(c->run, "verify: products of columns", (double)t / (double)c->n));
+        for (int64_t u = t; u < c->n; u++)
+            row[u] = multiply(c, t, u);
+    }
+    for (int64_t q = 0; q < p->patterns; q++) {
+        TRY_DONE(try_pattern(c, p->begins[q + 1] - p->begins[q], p->listed + p->begins[q], &room, best, exact));
+        TRY_DONE(base_progress(c->run, "verify: patterns", (double)q / (double)p->patterns));
+    }
+done:
+    room_free(&room);
+    base_free(c->products);
+    c->products = NULL;
     return status;
 }
 
@@ -192,7 +234,8 @@ done:
     return status;
 }
 
-static dpmf_status reach_of_several(const whole *c, workload_pattern pattern, verify_reach *out) {
+static dpmf_status reach_of_several(whole *c, const dpmf_participation *p, verify_reach *out) {
+    const workload_pattern pattern = p->pattern;
     double square = 0;
     int exact = 1;
     /* X[t,u] = 0 for |t - u| >= reach, as far as zeros in C show. */
@@ -200,7 +243,10 @@ static dpmf_status reach_of_several(const whole *c, workload_pattern pattern, ve
     for (int64_t t = 0; t < c->n; t++)
         for (int64_t u = t + reach; u < c->n; u++)
             if (c->begins[u] < c->ends[t] && c->begins[t] < c->ends[u]) reach = u - t + 1;
-    if (pattern == WORKLOAD_FIXED) {
+    if (pattern == WORKLOAD_LISTED) {
+        TRY(try_listed(c, p, &square, &exact));
+        snprintf(out->route, sizeof out->route, exact ? "every pattern, one by one" : "signs of every pattern");
+    } else if (pattern == WORKLOAD_FIXED) {
         TRY(try_even(c, c->b, c->b, &square, &exact));
         snprintf(out->route, sizeof out->route, exact ? "every pattern, one by one" : "signs of every pattern");
     } else if (pattern == WORKLOAD_APART && reach <= 2 * c->b) {
@@ -236,10 +282,10 @@ dpmf_status verify_reach_of(const dpmf_mechanism *m, int64_t rows, const double 
     double largest = 0;
     for (int64_t t = 0; t < c.n; t++)
         largest = fmax(largest, inner(&c, t, t));
-    if (column || c.k == 1)
+    if (column || workload_is_once(p))
         *out = (verify_reach){.value = sqrt(largest), .exact = 1, .route = "largest column of C"};
     else
-        status = reach_of_several(&c, p->pattern, out);
+        status = reach_of_several(&c, p, out);
     if (!column && m->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE) out->value *= 2;
     base_free(spans);
     return status;

@@ -123,13 +123,9 @@ static const double LOSSES_WORK_MAX = 1e10;
 static const int64_t PATTERN_STEPS_MAX = (int64_t)1 << 30; /* two vectors of this length: 16 GB */
 enum { BLOCK = 1024, OWN = 10 }; /* OWN: what a number costs beside the buffers, in multiplications */
 
-/* |C 1_p| for the steps start, start + gap, ..., at most k of them; x and y are room for it. */
-static dpmf_status moved(const dpmf_strategy *s, int64_t start, int64_t gap, int64_t k, double *x, double *y,
-                         double *out) {
+/* |C x|; y is room for it. */
+static dpmf_status moved(const dpmf_strategy *s, const double *x, double *y, double *out) {
     base_running sum = {0};
-    memset(x, 0, (size_t)s->steps * sizeof *x);
-    for (int64_t t = start; t < s->steps && k > 0; t += gap, k--)
-        x[t] = 1;
     TRY(dpmf_strategy_apply(s, x, y));
     for (int64_t i = 0; i < strategy_rows(s); i++)
         base_running_add(&sum, y[i] * y[i]);
@@ -139,12 +135,17 @@ static dpmf_status moved(const dpmf_strategy *s, int64_t start, int64_t gap, int
 
 static dpmf_status most_moved(const dpmf_mechanism *m, double *x, double *y, double *out) {
     const dpmf_participation *p = m->problem.participation;
-    const int one = !dpmf_sampling_is_none(&m->sampling) || p->count == 1;
+    const int sampled = !dpmf_sampling_is_none(&m->sampling), one = sampled || workload_is_once(p);
+    const int listed = !one && p->pattern == WORKLOAD_LISTED;
     const int64_t n = m->problem.steps, k = one ? 1 : p->count, gap = one ? n : p->separation;
-    const int64_t starts[] = {0, (one ? n : gap) / 2, (one ? n : gap) - 1};
+    const int64_t count = listed ? p->patterns : gap, starts[] = {0, count / 2, count - 1};
     double most = 0, found = 0;
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
-        TRY(moved(m->strategy, starts[i], gap, k, x, y, &found));
+        memset(x, 0, (size_t)n * sizeof *x);
+        for (int64_t t = starts[i], left = k; !listed && t < n && left > 0; t += gap, left--)
+            x[t] = 1;
+        if (listed) workload_patterns_mark(p, starts[i], x);
+        TRY(moved(m->strategy, x, y, &found));
         most = fmax(most, found);
     }
     const int doubled = dpmf_sampling_is_none(&m->sampling) && m->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE;

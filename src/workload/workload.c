@@ -304,6 +304,7 @@ static const kind_row KINDS[] = {
     [DPMF_PARTICIPATION_MIN_SEPARATION] = {"minsep", "min-sep", "min-sep:K,B", WORKLOAD_APART, .plain = 0},
     [DPMF_PARTICIPATION_SHUFFLED] = {"shuffled", "shuffled", "shuffled:K,B", WORKLOAD_EPOCHS, .passes = 1},
     [DPMF_PARTICIPATION_FULL] = {"full", "full", "full", WORKLOAD_FIXED, .plain = 1},
+    [DPMF_PARTICIPATION_PATTERNS] = {"patterns", "file", "file:PATTERNS", WORKLOAD_LISTED, .plain = 0},
 };
 enum { KIND_COUNT = sizeof KINDS / sizeof KINDS[0] };
 
@@ -343,6 +344,9 @@ dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t step
         return base_fail(DPMF_ERROR_ARGUMENT, "participation kind %d, accepted 0 to %d", (int)kind, KIND_COUNT - 1);
     if (steps < 1 || steps > ((int64_t)1 << 53))
         return base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
+    if (KINDS[kind].pattern == WORKLOAD_LISTED)
+        return base_fail(DPMF_ERROR_ARGUMENT, "participation kind %d: patterns come from a file, as text file:PATTERNS",
+                         (int)kind);
     const int plain = KINDS[kind].plain;
     if (!plain) TRY(check_feasible(kind, steps, count, separation));
     dpmf_participation *p = NULL;
@@ -351,6 +355,7 @@ dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t step
     p->kind = kind;
     p->pattern = KINDS[kind].pattern;
     p->steps = steps;
+    p->covers = 1;
     p->count = kind == DPMF_PARTICIPATION_SINGLE ? 1 : kind == DPMF_PARTICIPATION_FULL ? steps : count;
     p->separation = kind == DPMF_PARTICIPATION_SINGLE ? steps : kind == DPMF_PARTICIPATION_FULL ? 1 : separation;
     if (plain)
@@ -371,6 +376,13 @@ dpmf_status dpmf_participation_parse(const char *text, int64_t steps, dpmf_parti
         if (plain && text[length] == '\0')
             return dpmf_participation_create((dpmf_participation_kind)kind, steps, 0, 0, out);
         if (plain || text[length] == '\0') break;
+        if (KINDS[kind].pattern == WORKLOAD_LISTED) {
+            if (is_name(typed, text, length)) return workload_patterns_load(text + length + 1, steps, out);
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "participation '%s': this text names patterns that a mechanism file holds; give their file, "
+                             "file:PATTERNS",
+                             base_show(text, strlen(text), shown));
+        }
         int64_t k = 0, b = 0;
         const char *pair = text + length + 1, *comma = strchr(pair, ',');
         if (comma == NULL || !base_parse_integer(pair, (size_t)(comma - pair), &k) ||
@@ -398,11 +410,18 @@ dpmf_participation *workload_participation_retain(const dpmf_participation *part
 
 void dpmf_participation_free(dpmf_participation *p) {
     if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+    base_free(p->begins);
+    base_free(p->listed);
+    base_free(p->record);
     base_free(p);
 }
 
 int workload_is_single(const dpmf_participation *p) {
     return p->kind == DPMF_PARTICIPATION_SINGLE;
+}
+
+int workload_is_once(const dpmf_participation *p) {
+    return p->count == 1 && p->covers;
 }
 
 dpmf_participation_info dpmf_participation_get(const dpmf_participation *p) {

@@ -156,7 +156,8 @@ DPMF_MUST_CHECK dpmf_status workload_read(const cJSON *object, int64_t steps, co
 typedef enum workload_pattern {
     WORKLOAD_FIXED = 0, /* j, j+b, j+2b, ... for one j < b: single (b = n), cyclic, full (b = 1) */
     WORKLOAD_APART,     /* any, at least b apart, at most k: min-sep */
-    WORKLOAD_EPOCHS     /* one in each of k epochs of b steps, anywhere: shuffled */
+    WORKLOAD_EPOCHS,    /* one in each of k epochs of b steps, anywhere: shuffled */
+    WORKLOAD_LISTED     /* of a file that lists others; k and b: the most steps in one, their least distance */
 } workload_pattern;
 
 struct dpmf_participation {
@@ -165,13 +166,41 @@ struct dpmf_participation {
     workload_pattern pattern;
     int64_t steps, count, separation;
     char text[64];
+    /* From a file, else 0 and NULL: pattern i has the steps listed[begins[i]] < ... < listed[begins[i+1] - 1]; none is repeated */
+    int64_t patterns, *begins, *listed;
+    double *record; /* as mechanism files hold it: of each pattern the number of its steps, and they */
+    int covers;     /* 1: every step is in a pattern. Other kinds: always */
 };
 
 int workload_is_single(const dpmf_participation *participation);
+
+/* At most one participation, in any step: of the kind single, or equivalent to it. */
+int workload_is_once(const dpmf_participation *participation);
 
 dpmf_participation *workload_participation_retain(const dpmf_participation *participation);
 
 /* Single participation, which a NULL participation of a public call stands for. */
 DPMF_MUST_CHECK dpmf_status workload_participation_single(int64_t steps, dpmf_participation **out);
+
+/* ---- patterns from a file (workload/patterns.c) ---- */
+
+enum { WORKLOAD_PATTERNS_MAX = 100000, WORKLOAD_PATTERN_STEPS_MAX = 1 << 20, WORKLOAD_LISTED_MAX = 20000000 };
+
+DPMF_MUST_CHECK dpmf_status workload_patterns_load(const char *path, int64_t steps, dpmf_participation **out);
+
+/* Those of the first steps alone; single participation if none of the patterns has begun by then. */
+DPMF_MUST_CHECK dpmf_status workload_patterns_head(const dpmf_participation *participation, int64_t steps,
+                                                   dpmf_participation **out);
+
+/* u[t] = 1 on the steps of pattern `which`, 0 elsewhere. */
+void workload_patterns_mark(const dpmf_participation *participation, int64_t which, double *u);
+
+/* Is the set of steps first, first + apart, ... below n inside one of the patterns? */
+int workload_patterns_contain(const dpmf_participation *participation, int64_t first, int64_t apart);
+
+/* A participation in a mechanism file: its array, where it has one, and the object from text and array. No file is opened. */
+void workload_participation_write(const dpmf_participation *participation, base_tensors *tensors);
+DPMF_MUST_CHECK dpmf_status workload_participation_read(const char *text, int64_t steps, const base_tensors *tensors,
+                                                        dpmf_participation **out);
 
 #endif

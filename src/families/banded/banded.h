@@ -61,7 +61,8 @@ double banded_inner(int64_t count, const double *x, const double *y);
 typedef enum banded_kind {
     BANDED_SINGLE = 0, /* d_t = 1 */
     BANDED_CYCLIC,     /* the d of each class of steps modulo the separation sum to 1 */
-    BANDED_SEPARATED   /* d_t = z + sum of y_s over s <= t < s + separation; k z + sum y = 1 */
+    BANDED_SEPARATED,  /* d_t = z + sum of y_s over s <= t < s + separation; k z + sum y = 1 */
+    BANDED_LISTED      /* the smooth maximum of sums of d over the patterns of a file is 1 */
 } banded_kind;
 
 /* Unknowns: the columns of C before their norms are made right, by rows; then, if separated, roots of y and of z. */
@@ -77,11 +78,20 @@ typedef struct banded_class {
     double *diagonal; /* n: d, set by _build */
     double *factor;   /* n: entry of C over entry before normalization, set by _build */
     double *work;     /* n + 1 numbers */
+    const dpmf_participation *listed;       /* the patterns of a file, borrowed */
+    double *sums, *multiplier, sharpness;   /* listed: of each pattern; the exponent of the smooth maximum */
+    double *cover, total;                   /* listed: derivatives of the smooth maximum by d, by all sums; set by _build */
 } banded_class;
 
 DPMF_MUST_CHECK dpmf_status banded_class_create(const dpmf_participation *participation, int64_t bands,
                                                 banded_class *class_);
 void banded_class_free(banded_class *class_);
+
+/* The largest sum of d over a pattern, after _build: 1, and of listed patterns nearly so. */
+double banded_class_largest(const banded_class *class_);
+
+/* Listed: ends a round, after _build, with new multipliers (families/toeplitz/listed.c). */
+void banded_class_renew(banded_class *class_);
 
 /* C from the unknowns; 0 if a column vanishes. */
 int banded_class_build(banded_class *class_, const double *x, double *rows);

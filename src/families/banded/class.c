@@ -11,6 +11,11 @@
  *                 more than 1 if and only if d_t <= z + sum over the windows s that hold t of y_s, for some y, z >= 0
  *                 with k z + sum y = 1. The loss falls as d grows, so equality loses nothing.
  *
+ *     from a file no such form is known: C is divided by the root of the smooth maximum of the sums of d over the patterns, in
+ *                 rounds whose multipliers m approach those of the optimum (as in families/toeplitz/listed.c). For any m >= 0 of
+ *                 sum 1 and q_t = sum of m over the patterns that hold t, sum nu_t d_t <= max nu_t / q_t: the certificate's
+ *                 maximum.
+ *
  * The loss is convex in (X, d). Letting d vary gains over the unit diagonal of McKenna 2024, Section 3.1, as soon as
  * one unit takes part more than once. The unknowns are the columns of C before normalization; y and z are squares of
  * further ones, over their sum, so that those that vanish at the optimum do so at a finite place.
@@ -64,11 +69,68 @@ static void start_windows(const banded_class *c) {
         c->tension[s] = 1;
 }
 
+/* Sums of d over the patterns; the largest. */
+static double sum_listed(const banded_class *c, const double *d) {
+    const dpmf_participation *p = c->listed;
+    double most = 0;
+    for (int64_t q = 0; q < p->patterns; q++) {
+        double sum = 0;
+        for (int64_t j = p->begins[q]; j < p->begins[q + 1]; j++)
+            sum += d[p->listed[j]];
+        c->sums[q] = sum;
+        most = fmax(most, sum);
+    }
+    return most;
+}
+
+double banded_class_largest(const banded_class *c) {
+    return c->kind == BANDED_LISTED ? sum_listed(c, c->diagonal) : 1;
+}
+
+/* None so small that it could not come back. */
+void banded_class_renew(banded_class *c) {
+    double all = 0;
+    if (c->kind != BANDED_LISTED) return;
+    const double top = sum_listed(c, c->diagonal);
+    for (int64_t q = 0; q < c->listed->patterns; q++)
+        all += c->multiplier[q] *= pow(c->sums[q] / top, c->sharpness);
+    for (int64_t q = 0; q < c->listed->patterns; q++)
+        c->multiplier[q] = fmax(c->multiplier[q] / all, 1e-12 / (double)c->listed->patterns);
+    c->sharpness = fmin(256, 2 * c->sharpness);
+}
+
+/* d over the smooth maximum of its sums; c->cover gets the derivatives of that, c->total the sum of their multipliers. */
+static void divide_listed(banded_class *c) {
+    const dpmf_participation *p = c->listed;
+    const double top = sum_listed(c, c->work);
+    double all = 0;
+    for (int64_t q = 0; q < p->patterns; q++)
+        all += c->multiplier[q] * pow(c->sums[q] / top, c->sharpness);
+    const double value = top * pow(all, 1 / c->sharpness);
+    memset(c->cover, 0, (size_t)c->n * sizeof *c->cover);
+    c->total = 0;
+    for (int64_t q = 0; q < p->patterns; q++) {
+        const double slope = c->multiplier[q] * pow(c->sums[q] / top, c->sharpness) / all * value / c->sums[q];
+        c->total += slope;
+        for (int64_t j = p->begins[q]; slope > 0 && j < p->begins[q + 1]; j++)
+            c->cover[p->listed[j]] += slope;
+    }
+    for (int64_t s = 0; s < c->n; s++) {
+        c->diagonal[s] = c->work[s] / value;
+        c->factor[s] = 1 / sqrt(value);
+    }
+}
+
 static dpmf_status check_bands(const dpmf_participation *p, int64_t bands) {
     if (p->pattern == WORKLOAD_EPOCHS)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "banded C cannot be optimized for %s: steps of neighbouring epochs overlap; optimize for "
                          "another participation (--optimize-participation)",
+                         p->text);
+    if (!p->covers)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "banded C cannot be optimized for %s: a step is in none of the patterns, and its noise could be as "
+                         "small as one likes; give every step a pattern",
                          p->text);
     if (p->count > 1 && bands > p->separation)
         return base_fail(DPMF_ERROR_ARGUMENT,
@@ -83,6 +145,8 @@ dpmf_status banded_class_create(const dpmf_participation *participation, int64_t
                       .bands = bands,
                       .count = participation->count,
                       .separation = participation->separation,
+                      .listed = participation,
+                      .sharpness = 8,
                       .unknowns = n * bands};
     dpmf_status status = DPMF_OK;
     TRY(check_bands(participation, bands));
@@ -90,15 +154,21 @@ dpmf_status banded_class_create(const dpmf_participation *participation, int64_t
         c.kind = BANDED_SINGLE;
     else if (participation->pattern == WORKLOAD_APART)
         c.kind = BANDED_SEPARATED;
+    else if (participation->pattern == WORKLOAD_LISTED)
+        c.kind = BANDED_LISTED;
     else
         c.kind = BANDED_CYCLIC; /* and full, with separation 1 */
+    const int64_t listed = c.kind == BANDED_LISTED ? participation->patterns : 0;
     if (c.kind == BANDED_SEPARATED) {
         c.windows = n - c.separation + 1; /* those that stick out are parts of others */
         c.unknowns += c.windows + 1;
         assert(c.windows > 0);
     }
     TRY_DONE(BASE_ARRAYS("the class of column norms", {&c.scale, n}, {&c.roots, c.windows + 1},
-                         {&c.tension, c.windows + 1}, {&c.diagonal, n}, {&c.factor, n}, {&c.work, n + 1}));
+                         {&c.tension, c.windows + 1}, {&c.diagonal, n}, {&c.factor, n}, {&c.work, n + 1},
+                         {&c.cover, n}, {&c.sums, listed}, {&c.multiplier, listed}));
+    for (int64_t q = 0; q < listed; q++)
+        c.multiplier[q] = 1 / (double)listed;
     for (int64_t s = 0; s < n; s++)
         c.scale[s] = 1;
     if (c.kind == BANDED_SEPARATED) start_windows(&c);
@@ -149,9 +219,11 @@ int banded_class_build(banded_class *c, const double *x, double *rows) {
     }
     for (int64_t s = 0; s < c->n; s++) {
         if (!(c->work[s] > 0 && c->diagonal[s] > 0 && isfinite(c->work[s]))) return 0;
+        if (c->kind == BANDED_LISTED) continue;
         if (c->kind != BANDED_SEPARATED) c->diagonal[s] /= c->work[s];
         c->factor[s] = sqrt((c->kind == BANDED_SEPARATED ? c->diagonal[s] : 1) / c->work[s]);
     }
+    if (c->kind == BANDED_LISTED) divide_listed(c);
     for (int64_t t = 0; t < c->n; t++)
         for (int64_t j = 0; j < b && j <= t; j++)
             rows[t * b + j] *= c->factor[t - j];
@@ -191,6 +263,13 @@ void banded_class_pull(banded_class *c, const double *rows, const double *d, dou
     double *along = c->work; /* the part of D in the direction of the column, or of the class, which changes nothing */
     column_products(c, rows, d, along);
     if (c->kind == BANDED_CYCLIC) class_sums(c, along);
+    if (c->kind == BANDED_LISTED) {
+        double all = 0;
+        for (int64_t s = 0; s < c->n; s++)
+            all += along[s];
+        for (int64_t s = 0; s < c->n; s++)
+            along[s] = all * c->cover[s];
+    }
     if (c->kind == BANDED_SEPARATED) pull_roots(c, gradient + c->n * b);
     for (int64_t t = 0; t < c->n; t++) {
         const double *row = rows + t * b, *by = d + t * b;
@@ -258,6 +337,11 @@ double banded_class_support(banded_class *c, const double *nu) {
         }
         return sum;
     }
+    if (c->kind == BANDED_LISTED) {
+        for (int64_t s = 0; s < c->n; s++)
+            if (nu[s] > 0) largest = fmax(largest, nu[s] / c->cover[s]);
+        return largest * c->total;
+    }
     for (int64_t s = 0; s < c->n; s++)
         sum += nu[s];
     if (c->kind == BANDED_SINGLE) return sum;
@@ -289,6 +373,8 @@ static void lower_windows(banded_class *c, double level, double *nu) {
 
 void banded_class_level(banded_class *c, double level, double *nu) {
     if (c->kind == BANDED_SEPARATED) lower_windows(c, level, nu);
+    for (int64_t t = 0; c->kind == BANDED_LISTED && t < c->n; t++)
+        nu[t] = fmin(nu[t], level * c->cover[t] / c->total);
     if (c->kind != BANDED_CYCLIC) return;
     for (int64_t t = 0; t < c->n; t++)
         nu[t] *= c->diagonal[t];

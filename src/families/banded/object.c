@@ -151,6 +151,7 @@ enum {
     FIRST_STEPS = 20,   /* before the scales are right */
     LOOK_STEPS = 25,    /* from one bound to the next, at most, and a tenth of all: one bound costs as much as five */
     WINDOW_STEPS = 300, /* with the same scales, if there are windows */
+    ROUND_STEPS = 150,  /* with the same multipliers, of patterns from a file */
     SMALL_STEPS = 150,  /* of a smaller problem that is only a start */
     FAR = 4,            /* times the loss at the start: a line search that interpolates is not to see such points */
     OTHER_ROUNDS = 10,  /* descents for other losses than RMS and max, each with new scales */
@@ -326,10 +327,13 @@ static dpmf_status certify_rows(problem *s, const double *x) {
         low /= sum;
         total = largest(n, s->squares);
     }
+    const double over = banded_class_largest(&s->class_);
+    total *= over;
     s->lower = fmax(s->lower, sqrt(low));
     if (sqrt(total) < s->upper) {
         s->upper = sqrt(total);
-        memcpy(s->best, s->rows, (size_t)count * sizeof *s->best);
+        for (int64_t i = 0; i < count; i++)
+            s->best[i] = s->rows[i] / sqrt(over);
     }
     return DPMF_OK;
 }
@@ -382,6 +386,7 @@ static dpmf_status descend_rows(problem *s, int iterations, base_minimum *out) {
 /* Several of these. Windows go in and out of use, so with them scales are renewed; else that only costs BFGS its memory. */
 static dpmf_status descend_long(problem *s, int iterations, base_minimum *out) {
     int most = s->class_.kind == BANDED_SEPARATED ? WINDOW_STEPS : iterations;
+    if (s->class_.kind == BANDED_LISTED && iterations > ROUND_STEPS) iterations = most = ROUND_STEPS;
     for (int done = 0, end = 0; done < iterations && !end;) {
         int now = iterations - done < most ? iterations - done : most;
         TRY(descend_rows(s, now, out));
@@ -415,6 +420,7 @@ static dpmf_status solve_max(problem *s, double tolerance) {
         TRY(certify_rows(s, s->x));
         if (near_enough(s, tolerance)) break;
         reweight(s);
+        banded_class_renew(&s->class_);
         s->power = fmin(1.3 * s->power, 256); /* the weights are nearly right: less is left to change */
     }
     return DPMF_OK;
@@ -454,10 +460,12 @@ static dpmf_status solve_rows(problem *s, dpmf_loss loss, double tolerance, int 
         int stuck = 0;
         s->tolerance = tolerance;
         if (!s->near) TRY(descend_rows(s, FIRST_STEPS, &m));
-        while (!near_enough(s, tolerance) && s->iterations < s->limit && stuck < 3) {
+        const int patience = s->class_.kind == BANDED_LISTED ? 8 : 3; /* the first rounds have other multipliers */
+        while (!near_enough(s, tolerance) && s->iterations < s->limit && stuck < patience) {
             double gap = s->upper / s->lower - 1;
             TRY(descend_long(s, s->limit - s->iterations, &m));
             if (!near_enough(s, tolerance)) TRY(certify_rows(s, s->x));
+            banded_class_renew(&s->class_);
             stuck = s->upper / s->lower - 1 < 0.9 * gap ? 0 : stuck + 1;
         }
     }

@@ -36,8 +36,12 @@
 #include <math.h>
 #include <string.h>
 
-int blt_is_closed(const blt_problem *p) {
+static int error_is_closed(const blt_problem *p) {
     return p->response == NULL && p->emphasis == NULL && p->normalized == NULL && p->form == NULL;
+}
+
+int blt_is_closed(const blt_problem *p) {
+    return error_is_closed(p) && p->listed == NULL;
 }
 
 enum { MAX = BLT_MAX, POINTS = BLT_UNKNOWNS };
@@ -476,6 +480,28 @@ static void normalized_error(const blt_problem *p, const chain *c, part *s, part
     }
 }
 
+/* Of patterns from a file (families/toeplitz/listed.c): through the coefficients c_i = sum_j alpha_j lambda_j^(i-1). */
+static dpmf_status listed_sensitivity(const blt_problem *p, const chain *c, part *out) {
+    double gap[MAX], power[MAX], slope[MAX] = {0}, *by_c = p->listed->by_c;
+    memset(out, 0, sizeof *out);
+    for (int j = 0; j < c->count; j++) {
+        gap[j] = c->p[2 * j];
+        power[j] = 1;
+    }
+    const blt_parameters at = blt_make(c->count, c->alpha, gap);
+    blt_coefficients(&at, p->n, p->listed->c);
+    TRY(toeplitz_listed_square(p->listed, p->n, p->listed->c, &out->value, by_c));
+    for (int64_t i = 1; i < p->n; i++)
+        for (int j = 0; j < c->count; j++) {
+            const double keep = 1 - gap[j];
+            out->by_log[j] += by_c[i] * c->alpha[j] * power[j];
+            out->by_gap[j] += by_c[i] * c->alpha[j] * slope[j];
+            slope[j] = keep * slope[j] - power[j];
+            power[j] *= keep;
+        }
+    return DPMF_OK;
+}
+
 dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient) {
     const blt_problem *p = problem;
     chain c;
@@ -483,10 +509,11 @@ dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient
     slopes to = {0};
     double by_gap[POINTS], barrier = 0;
     set_chain(p->count, x, &c);
-    if (p->normalized == NULL) sensitivity(p, &c, &s);
+    if (p->normalized == NULL && p->listed == NULL) sensitivity(p, &c, &s);
+    if (p->listed != NULL) TRY(listed_sensitivity(p, &c, &s));
     if (p->normalized != NULL) {
         normalized_error(p, &c, &s, &e);
-    } else if (blt_is_closed(p)) {
+    } else if (error_is_closed(p)) {
         closed_error(p, &c, &e);
     } else {
         e.value = response_error(p, &c, by_gap);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The best BLT of d buffers for a Toeplitz workload, RMS or max loss, under single, cyclic, min-separation or full
- * participation (Pillutla et al. 2025, Section 4.3.2): limited-memory BFGS on ln(loss) in the spacings of the
+ * participation or patterns from a file (Pillutla et al. 2025, Section 4.3.2): limited-memory BFGS on ln(loss) in the spacings of the
  * interlaced gaps (families/blt/loss.c).
  *
  * The problem is not convex. Buffers are added one at a time, and for each number of them several starts are tried, all
@@ -357,6 +357,39 @@ static dpmf_status set_problem(const optimize_task *task, double *response, doub
     return DPMF_OK;
 }
 
+enum { ROUNDS = 20 };
+
+/* Patterns from a file: rounds from the end of the search (families/toeplitz/listed.c), until one gains less than 1e-9. */
+static dpmf_status sharpen(ladder *l, int count) {
+    const int64_t n = l->problem.n;
+    toeplitz_listed *listed = l->problem.listed;
+    found now = l->ends[count], best = now;
+    double least = INFINITY;
+    l->problem.count = count;
+    for (int round = 0; round < ROUNDS; round++) {
+        const double before = listed->sharpness;
+        const blt_parameters c = blt_at(count, now.x);
+        double f = 0, largest = 0, smooth = 0, gradient[UNKNOWNS];
+        TRY(blt_loss(&l->problem, now.x, &f, gradient));
+        TRY(toeplitz_listed_square(listed, n, listed->c, &smooth, listed->by_c));
+        blt_coefficients(&c, n, listed->c);
+        TRY(toeplitz_listed_update(listed, n, listed->c, &largest));
+        f += 0.5 * log(largest / smooth);
+        const int enough = round > 4 && f >= least - 1e-9;
+        if (f < least) {
+            least = f;
+            best = now;
+            best.end.f = f;
+        }
+        if (enough) break;
+        listed->sharpness = fmin(512, 2 * before);
+        TRY(descend_buffers(&l->problem, l->run, now.x, &now.end));
+        l->iterations += now.end.iterations;
+    }
+    l->ends[count] = best;
+    return DPMF_OK;
+}
+
 static dpmf_status make_strategy(const optimize_task *task, const blt_parameters *c, dpmf_strategy **out) {
     dpmf_strategy *plain = NULL;
     if (task->options->normalize == DPMF_NORMALIZE_NONE) return blt_create(task->workload->steps, c, out);
@@ -390,6 +423,7 @@ dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_op
     double *response = NULL, *emphasis = NULL, *form = NULL, wanted = task->options->wanted_ratio;
     void *memory = NULL;
     blt_normalized work = {0};
+    toeplitz_listed listed = {0};
     int count = 0;
     dpmf_status status = DPMF_OK;
     TRY(check(task));
@@ -405,12 +439,17 @@ dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_op
         TRY_DONE(blt_normalized_open(n, &work));
         l->problem.normalized = &work;
     }
+    if (task->participation->pattern == WORKLOAD_LISTED) {
+        TRY_DONE(toeplitz_listed_create(task->participation, n, &listed));
+        l->problem.listed = &listed;
+    }
     TRY_DONE(choose_count(l, task->options->buffers, wanted > 1 ? wanted : 1.001, &count));
     const int asked = count;
     blt_parameters starts[MAX];
     for (int d = 1; d <= asked; d++)
         starts[d - 1] = blt_at(d, d < asked ? l->plans[d].x : l->ends[d].x);
     if (task->options->buffers > 0) TRY_DONE(drop_superfluous(l, &count));
+    if (l->problem.listed != NULL) TRY_DONE(sharpen(l, count));
     base_minimum end = l->ends[count].end;
     blt_parameters c = blt_at(count, l->ends[count].x);
     end.iterations = l->iterations;
@@ -430,6 +469,7 @@ done:
     base_free(form);
     base_free(memory);
     blt_normalized_free(&work);
+    toeplitz_listed_free(&listed);
     return status;
 }
 

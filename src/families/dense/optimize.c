@@ -284,7 +284,7 @@ static dpmf_status check_task(const optimize_task *task) {
 }
 
 /*
- * The best dense C where the patterns of a unit overlap in many ways: min-separation and shuffled participation.
+ * The best dense C where the patterns of a unit overlap in many ways: min-separation, shuffled, patterns from a file.
  *
  *     up to PATTERNS_STEPS_MAX steps   the optimum of all mechanisms, with its bounds
  *                                                     (optimum/patterns/patterns.h)
@@ -427,12 +427,19 @@ static dpmf_status optimum_of(const optimize_task *task, dpmf_strategy **out, dp
 static dpmf_status dense_optimize_patterns(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_participation *p = task->participation;
     const int64_t n = task->workload->steps;
+    if (!p->covers)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family dense, participation %s: a step is in none of the patterns, and its noise could be as small "
+                         "as one likes; give every step a pattern",
+                         p->text);
     if (n <= PATTERNS_STEPS_MAX && task->workload->form != WORKLOAD_OPERATOR) return optimum_of(task, out, result);
     if (p->pattern == WORKLOAD_APART) return best_streamed(task, out, result);
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "family dense, participation %s: %lld steps, accepted up to %d; optimize for another one with "
-                     "--optimize-participation, for example cyclic:%lld,%lld",
-                     p->text, (long long)n, PATTERNS_STEPS_MAX, (long long)p->count, (long long)p->separation);
+                     "--optimize-participation, for example %s:%lld,%lld",
+                     p->text, (long long)n, PATTERNS_STEPS_MAX,
+                     p->pattern == WORKLOAD_LISTED ? "min-sep" : "cyclic", (long long)p->count,
+                     (long long)p->separation);
 }
 
 dpmf_status dense_optimize_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
@@ -484,6 +491,7 @@ static double dense_seconds(const dpmf_design *d) {
     const double n = (double)d->problem.steps, k = (double)d->problem.participation->count;
     const int momentum = d->problem.workload->momentum > 0, max_loss = d->problem.loss == DPMF_LOSS_MAX;
     if (workload_is_single(d->problem.participation)) return 1e-9 * (max_loss ? 10 : 1) * n * n * n;
+    if (d->problem.participation->pattern == WORKLOAD_LISTED) return 2e-6 * (max_loss ? 4 : 1) * n * n * n;
     const double evaluations = (momentum ? 9e-5 : 3e-5) * n * k * k * (!max_loss ? 1 : momentum ? 300 : 40);
     return evaluations + 2e-10 * (max_loss ? 10 : 1) * n * n * n;
 }

@@ -491,7 +491,7 @@ dpmf_status toeplitz_pattern_of(const dpmf_participation *participation, int64_t
     }
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "Toeplitz strategies are not optimized for participation %s, accepted: single, cyclic, min-sep, "
-                     "full; optimize for one of them (--optimize-participation) and evaluate for this one",
+                     "full, patterns; optimize for one of them (--optimize-participation) and evaluate for this one",
                      participation->text);
 }
 

@@ -13,6 +13,8 @@
  *     bands <= b            c = x
  *     cyclic, full          c_i = x_i^2               non-negative: the earliest pattern has the largest sum, the others
  *                                                     being parts of it
+ *     from a file           c_i = x_i^2               non-negative: S is the largest sum over a pattern, in rounds
+ *                                                     (families/toeplitz/listed.c)
  *     min-separation        c_i = sum_{j>=i} x_j^2    non-negative and non-increasing
  *
  * Under cyclic and full participation, up to 1024 steps and 32 participations, the search continues from there, and from
@@ -47,6 +49,7 @@ typedef struct problem {
     signs signs;
     toeplitz_pattern pattern;
     toeplitz_mixed mixed; /* used if its memory is there: signs are free */
+    toeplitz_listed listed; /* used if its memory is there: patterns from a file */
     double columns_count; /* normalized columns: S = columns_count |c|^2; 0: the pattern's */
     toeplitz_error error;
     toeplitz_columns columns; /* used if its memory is there */
@@ -64,6 +67,7 @@ static void coefficients_of(const problem *p, const double *x, double *c) {
 
 static dpmf_status square_of(problem *p, double *value) {
     if (p->mixed.memory != NULL) return toeplitz_mixed_square(&p->mixed, p->bands, p->c, value, p->by_square);
+    if (p->listed.memory != NULL) return toeplitz_listed_square(&p->listed, p->bands, p->c, value, p->by_square);
     if (p->columns_count == 0) return toeplitz_square(&p->pattern, p->bands, p->c, value, p->by_square);
     double norm = base_norm(p->bands, p->c);
     *value = p->columns_count * norm * norm;
@@ -103,6 +107,7 @@ static void close_problem(problem *p) {
     toeplitz_error_free(&p->error);
     toeplitz_columns_free(&p->columns);
     toeplitz_mixed_free(&p->mixed);
+    toeplitz_listed_free(&p->listed);
     base_free(p->c);
     base_free(p->by_square);
     base_free(p->by_error);
@@ -146,6 +151,8 @@ static dpmf_status open_problem(const optimize_task *task, int64_t bands, proble
                          "%lld; normalize after it",
                          (long long)bands, task->participation->text, (long long)p->pattern.b);
     if (within) p->columns_count = (double)p->pattern.k;
+    if (!within && task->participation->pattern == WORKLOAD_LISTED)
+        TRY(toeplitz_listed_create(task->participation, bands, &p->listed));
     if (bands > p->pattern.b) p->signs = task->participation->pattern == WORKLOAD_APART ? MONOTONE : NON_NEGATIVE;
     TRY(base_alloc_doubles(bands, "the coefficients", &p->c));
     TRY(base_alloc_doubles(bands, "a gradient", &p->by_square));
@@ -169,21 +176,27 @@ static dpmf_status descend_coefficients(problem *p, const dpmf_run *run, double 
     return DPMF_OK;
 }
 
-/* The largest row at x, times S. */
-static dpmf_status largest_at(problem *p, const double *x, double *loss) {
+/* E, of the max loss the largest row, times S at x; then the round has ended. */
+static dpmf_status largest_at(problem *p, int max_loss, const double *x, double *loss) {
     double value = 0, square = 0;
     coefficients_of(p, x, p->c);
-    TRY(square_of(p, &square));
-    TRY(toeplitz_columns_value(&p->columns, p->c, &value, NULL));
-    *loss = square * toeplitz_columns_sharpen(&p->columns);
+    if (p->listed.memory != NULL)
+        TRY(toeplitz_listed_update(&p->listed, p->bands, p->c, &square));
+    else
+        TRY(square_of(p, &square));
+    if (p->columns.memory == NULL)
+        TRY(toeplitz_error_value(&p->error, p->c, &value, NULL));
+    else
+        TRY(toeplitz_columns_value(&p->columns, p->c, &value, NULL));
+    *loss = square * (p->columns.memory != NULL && max_loss ? toeplitz_columns_sharpen(&p->columns) : value);
     return DPMF_OK;
 }
 
 /*
- * The max loss where errors need not rise with the steps: rounds of the method of multipliers, each from the one before;
- * the best point of all is kept. A round that gains less than 1e-9 is the last.
+ * The max loss where errors need not rise with the steps, and patterns from a file: rounds of the method of multipliers, each
+ * from the one before; the best point of all is kept. A round that gains less than 1e-9 is the last.
  */
-static dpmf_status minimize_max(problem *p, const dpmf_run *run, double *x, base_minimum *out) {
+static dpmf_status minimize_max(problem *p, const dpmf_run *run, int max_loss, double *x, base_minimum *out) {
     static const double sharpness[] = {8, 64, 512, 2048};
     const size_t size = (size_t)p->bands * sizeof *x;
     double best = INFINITY, *point = NULL;
@@ -191,11 +204,17 @@ static dpmf_status minimize_max(problem *p, const dpmf_run *run, double *x, base
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc_doubles(p->bands, "the parameters", &point));
     memcpy(point, x, size);
+    if (p->listed.memory != NULL && p->signs != FREE) { /* the start without its tail: often the best already */
+        memset(x + p->pattern.b, 0, (size_t)(p->bands - p->pattern.b) * sizeof *x);
+        TRY_DONE(largest_at(p, max_loss, x, &best));
+        out->converged = 1;
+    }
     for (int round = 0; round < ROUNDS; round++) {
         double loss = INFINITY;
         p->columns.sharpness = sharpness[round < 3 ? round : 3];
+        p->listed.sharpness = fmin(512, 2 * sharpness[round < 3 ? round : 3]);
         TRY_DONE(descend_coefficients(p, run, point, &found));
-        TRY_DONE(largest_at(p, point, &loss));
+        TRY_DONE(largest_at(p, max_loss, point, &loss));
         int enough = round > 3 && loss >= best * (1 - 1e-9);
         if (loss < best) {
             best = loss;
@@ -211,8 +230,9 @@ done:
 }
 
 static dpmf_status minimize_all(problem *p, const optimize_task *task, double *x, base_minimum *out) {
-    if (p->columns.memory != NULL && task->options->loss == DPMF_LOSS_MAX)
-        return minimize_max(p, &task->options->run, x, out);
+    const int max_loss = task->options->loss == DPMF_LOSS_MAX;
+    if ((p->columns.memory != NULL && max_loss) || p->listed.memory != NULL)
+        return minimize_max(p, &task->options->run, max_loss, x, out);
     return descend_coefficients(p, &task->options->run, x, out);
 }
 

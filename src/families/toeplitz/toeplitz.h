@@ -78,6 +78,34 @@ DPMF_MUST_CHECK dpmf_status toeplitz_pattern_of(const dpmf_participation *partic
 DPMF_MUST_CHECK dpmf_status toeplitz_square(const toeplitz_pattern *pattern, int64_t bands, const double *c,
                                             double *value, double *gradient);
 
+/* ---- S for patterns from a file: listed.c ---- */
+
+enum { TOEPLITZ_LISTED_MAX = 64 }; /* patterns that are looked at in one round */
+
+typedef struct toeplitz_listed {
+    const dpmf_participation *p;
+    int64_t n;
+    double sharpness; /* tau */
+    int count;        /* patterns of this round */
+    int64_t which[TOEPLITZ_LISTED_MAX];
+    double multiplier[TOEPLITZ_LISTED_MAX];
+    double *memory, *sums, *c, *by_c; /* c and by_c: n numbers each, for callers */
+    double *values;                   /* of all patterns, for _renew */
+} toeplitz_listed;
+
+DPMF_MUST_CHECK dpmf_status toeplitz_listed_create(const dpmf_participation *participation, int64_t bands,
+                                                   toeplitz_listed *out);
+void toeplitz_listed_free(toeplitz_listed *l);
+
+/* The smooth maximum of S over the patterns of this round, c >= 0 or columns of one pattern apart; its gradient. */
+DPMF_MUST_CHECK dpmf_status toeplitz_listed_square(toeplitz_listed *l, int64_t bands, const double *c, double *value,
+                                                   double *gradient);
+
+/* Ends a round: the largest S of all patterns, new multipliers, and new patterns among those of the next round. */
+DPMF_MUST_CHECK dpmf_status toeplitz_listed_update(toeplitz_listed *l, int64_t bands, const double *c,
+                                                   double *largest);
+void toeplitz_listed_renew(toeplitz_listed *l, double *largest); /* the same from l->values, which it destroys */
+
 /* ---- S for coefficients of any sign: columns.c ---- */
 
 enum { TOEPLITZ_MIXED_STEPS_MAX = 1024, TOEPLITZ_MIXED_COUNT_MAX = 32 };

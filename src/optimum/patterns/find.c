@@ -9,7 +9,8 @@
  * where they couple most with t. The largest sum of r over the rest is a dynamic program, made once: D[j][s], the most
  * that picks number j, j+1, ... can add if pick j comes at step s or later. X nearly vanishes between the steps of the
  * patterns that matter, so that r is close and few beginnings are followed. Of a pattern whose sum is above the level
- * f itself is computed (sensitivity/pattern.c): an upper bound, exact where a certificate proves it.
+ * f itself is computed (sensitivity/pattern.c): an upper bound, exact where a certificate proves it. Patterns from a file are
+ * taken one by one.
  */
 #include "optimum/patterns/patterns.h"
 
@@ -211,18 +212,38 @@ static dpmf_status walk_tree(tree *s) {
     return DPMF_OK;
 }
 
+static dpmf_status walk_list(tree *s) {
+    const dpmf_participation *p = s->participation;
+    for (int64_t q = 0; q < p->patterns; q++) {
+        const int64_t *steps = p->listed + p->begins[q], size = p->begins[q + 1] - p->begins[q];
+        double sum = 0;
+        for (int64_t i = 0; i < size; i++) {
+            const double *row = s->x + steps[i] * s->n;
+            double before = 0;
+            for (int64_t j = 0; j < i; j++)
+                before += fabs(row[steps[j]]);
+            sum += row[steps[i]] + 2 * before;
+        }
+        if (!(sum > s->level)) continue;
+        memcpy(s->steps, steps, (size_t)size * sizeof *steps);
+        TRY(add_pattern(s, size, sum));
+    }
+    return DPMF_OK;
+}
+
 dpmf_status patterns_find(const dpmf_participation *participation, const double *x, double level, patterns_list *list,
                           double *most, int *whole) {
     const int64_t n = participation->steps, k = participation->count;
     tree s = {.participation = participation, .n = n, .k = k, .x = x, .level = level, .most = level, .list = list};
     dpmf_status status = DPMF_OK;
     list->count = 0;
-    TRY_DONE(base_alloc_doubles((k + 1) * (n + 1), "sums over patterns", &s.rest));
+    const int listed = participation->pattern == WORKLOAD_LISTED;
+    if (!listed) TRY_DONE(base_alloc_doubles((k + 1) * (n + 1), "sums over patterns", &s.rest));
     TRY_DONE(base_alloc_doubles(k * k, "the matrix of a pattern", &s.matrix));
     TRY_DONE(base_alloc_doubles(k, "sums over patterns", &s.sums));
     TRY_DONE(base_alloc(k, sizeof *s.steps, "a pattern", (void **)&s.steps));
-    TRY_DONE(bound_rest(&s));
-    TRY_DONE(walk_tree(&s));
+    if (!listed) TRY_DONE(bound_rest(&s));
+    TRY_DONE(listed ? walk_list(&s) : walk_tree(&s));
     TRY_DONE(sort_list(list, list->room));
     *whole = s.nodes < NODES_MAX;
     *most = *whole ? s.most : fmax(level, s.rest[0]);

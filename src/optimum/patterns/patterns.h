@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimum under min-separation and shuffled participation, for any mechanism:
+ * The optimum under min-separation, shuffled participation and patterns from a file, for any mechanism:
  *
  *     minimise tr(A'PA X^-1)   subject to   f(X_p) <= 1 for every pattern p of steps that one unit may take,
  *
@@ -16,6 +16,7 @@
 #define DPMF_OPTIMUM_PATTERNS_H
 
 #include "base/status.h"
+#include "optimum/epochs/epochs.h"
 #include "workload/workload.h"
 
 enum { PATTERNS_STEPS_MAX = 500 }; /* O(n^3) per step, and hundreds of steps */
@@ -43,7 +44,7 @@ DPMF_MUST_CHECK dpmf_status patterns_find(const dpmf_participation *participatio
 
 typedef struct patterns_task {
     const dpmf_workload *workload;
-    const dpmf_participation *participation; /* min-separation or shuffled */
+    const dpmf_participation *participation; /* min-separation, shuffled, or patterns in which every step is */
     int max_loss;
     const double *weights;
     double tolerance;
@@ -58,5 +59,15 @@ typedef struct patterns_answer {
 } patterns_answer;
 
 DPMF_MUST_CHECK dpmf_status patterns_solve(const patterns_task *task, patterns_answer *out);
+
+/* ---- lower bounds of patterns from a file (optimum/patterns/bound.c) ---- */
+
+/* A draw of patterns in which every step has at least the probability 1/ *apart; 0: a step is in none. */
+DPMF_MUST_CHECK dpmf_status patterns_draw(const dpmf_participation *participation, double *apart);
+
+/* The dual's value, where the steps are few and all in patterns; 0: unknown. */
+DPMF_MUST_CHECK dpmf_status patterns_lower_bound(const dpmf_workload *workload, const dpmf_participation *participation,
+                                                 const double *weights, int rms_alone, const dpmf_run *run,
+                                                 epochs_lower *out);
 
 #endif

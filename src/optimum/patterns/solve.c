@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The optimum over patterns by cutting planes: the dual over the patterns found so far, at first the classes of cyclic
- * participation, is maximised by limited-memory BFGS; then the patterns whose constraint X(V) violates most (find.c)
+ * participation or patterns of the file that cover all steps, is maximised by limited-memory BFGS; then the patterns whose constraint X(V) violates most (find.c)
  * join and those whose nu is 0 leave, until X(V) violates none. Every V gives a lower bound, with any set of patterns.
  *
  * The upper bound: X(V) of a nearly optimal V violates constraints mostly at steps where V is small, since these cost
@@ -169,6 +169,7 @@ static const double WORK = 3e10;           /* n^3 per step of the ascent: about 
 enum { STEPS_MIN = 60, STEPS_MAX = 4000 }; /* of the ascent, in total */
 enum { ROUNDS = 30, ITERATIONS = 600, SWEEPS = 40, FOUND_ROOM = 4096 };
 enum { PARTS_PER_STEP = 20 };              /* patterns in the dual, at most, for each step */
+enum { UNKNOWNS_MAX = 2000000 };           /* of patterns from a file: 1 GB */
 static const double ENTRY = 0.02;          /* nu of a new pattern, of the least V_tt on it */
 static const double LEAVE = 1e-8;          /* a pattern with less than this leaves */
 static const double FIRST_DECREASE = 1e-7; /* of ln bound, over some steps, that ends an ascent; falls with the gap */
@@ -243,8 +244,40 @@ static dpmf_status start_violated(search *s, const dual_part *part, double eta, 
     return status;
 }
 
+/* Patterns of a list that cover all steps, each of them the one with the most steps that are not covered yet. */
+static dpmf_status cover_steps(search *s) {
+    const dpmf_participation *p = s->task->participation;
+    int64_t left = s->n;
+    char *covered = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY(base_alloc(s->n, 1, "the steps", (void **)&covered));
+    while (left > 0) {
+        int64_t best = -1, most = 0;
+        for (int64_t q = 0; q < p->patterns; q++) {
+            int64_t gain = 0;
+            for (int64_t j = p->begins[q]; j < p->begins[q + 1]; j++)
+                gain += !covered[p->listed[j]];
+            if (gain > most) best = q;
+            if (gain > most) most = gain;
+        }
+        if (best < 0 || s->held.count == s->held.room)
+            TRY_DONE(base_fail(DPMF_ERROR_UNSUPPORTED,
+                               "optimum over patterns: of %lld steps %lld are in none of the patterns that fit in memory",
+                               (long long)s->n, (long long)left));
+        const int64_t size = p->begins[best + 1] - p->begins[best], *steps = p->listed + p->begins[best];
+        memcpy(s->held.steps + s->held.count * s->k, steps, (size_t)size * sizeof *steps);
+        s->held.sizes[s->held.count++] = size;
+        for (int64_t j = 0; j < size; j++)
+            covered[steps[j]] = 1;
+        left -= most;
+    }
+done:
+    base_free(covered);
+    return status;
+}
+
 /* The classes of cyclic participation, each step in one of them. */
-static void start_classes(search *s) {
+static void set_classes(search *s) {
     const int64_t n = s->n, k = s->k, b = s->task->participation->separation;
     int64_t period = (n + k - 1) / k;
     if (period < b || s->task->participation->pattern == WORKLOAD_EPOCHS) period = b < n ? b : n;
@@ -255,15 +288,33 @@ static void start_classes(search *s) {
         s->held.sizes[i] = size;
     }
     s->held.count = period;
+}
+
+static dpmf_status start(search *s) {
+    if (s->task->participation->pattern == WORKLOAD_LISTED)
+        TRY(cover_steps(s));
+    else
+        set_classes(s);
     set_parts(s);
-    for (int64_t q = 0; q < period; q++)
+    for (int64_t q = 0; q < s->held.count; q++)
         start_part(&s->parts[q], 1, s->y);
-    for (int64_t t = 0; t < n && s->task->max_loss; t++)
-        s->y[s->dual.unknowns - n + t] = 1;
+    for (int64_t t = 0; t < s->n && s->task->max_loss; t++)
+        s->y[s->dual.unknowns - s->n + t] = 1;
+    return DPMF_OK;
+}
+
+/* Of a list there may be few patterns, or large ones: the memory of the ascent is some sixty times the unknowns. */
+static int64_t room_for(const patterns_task *task) {
+    const dpmf_participation *p = task->participation;
+    const int64_t n = p->steps, k = p->count, most = UNKNOWNS_MAX / (1 + k * rank_of(k)) + 1;
+    int64_t room = PARTS_PER_STEP * n;
+    if (p->pattern != WORKLOAD_LISTED) return room;
+    if (room > p->patterns) room = p->patterns;
+    return room < most ? room : most;
 }
 
 static dpmf_status search_open(const patterns_task *task, search *s) {
-    const int64_t n = task->workload->steps, k = task->participation->count, room = PARTS_PER_STEP * n;
+    const int64_t n = task->workload->steps, k = task->participation->count, room = room_for(task);
     s->task = task;
     s->n = n;
     s->k = k;
@@ -278,8 +329,7 @@ static dpmf_status search_open(const patterns_task *task, search *s) {
     TRY(base_alloc_square(n, "X", &s->x));
     TRY(base_alloc_square(n, "C", &s->best.c));
     TRY(base_alloc_doubles(n, "scales", &s->scale));
-    start_classes(s);
-    return DPMF_OK;
+    return start(s);
 }
 
 /* ---- the upper bound ---- */
@@ -435,7 +485,10 @@ static dpmf_status exchange(search *s, int64_t *joined) {
 
 static double steps_left(const search *s) {
     const double n = (double)s->n;
-    return fmin(STEPS_MAX, fmax(STEPS_MIN, WORK / (n * n * n))) - s->best.iterations;
+    double work = n * n * n;
+    for (int64_t q = 0; s->task->participation->pattern == WORKLOAD_LISTED && q < s->held.count; q++)
+        work += (double)(s->parts[q].size * s->parts[q].size * s->parts[q].rank);
+    return fmin(STEPS_MAX, fmax(STEPS_MIN, WORK / work)) - s->best.iterations;
 }
 
 static dpmf_status climb(search *s, double decrease) {
