@@ -139,7 +139,7 @@ def best_point(found):
 
 def next_point(tried, per_epoch, rates, start):
     """The next point of a search: a neighbour of the best point, or, when those are all tried, of the second best, and so on."""
-    if not tried:
+    if start not in tried:
         return start
     for point in sorted(tried, key=tried.get, reverse=True):
         at, rate_at = per_epoch.index(point[0]), rates.index(point[1])
