@@ -53,7 +53,8 @@ bool is_other_loss(const arguments *given) {
 static double ratio_of(const arguments *given, const dpmf_evaluation *found) {
     double power = 0.0;
     dpmf_loss asked = DPMF_LOSS_RMS;
-    if (is_other_loss(given) && (take_loss(given, &asked, &power) != 0 || power < 2.0 || found->lower_bound.rms_loss <= 0.0))
+    if (is_other_loss(given) &&
+        (take_loss(given, &asked, &power) != 0 || power < 2.0 || found->lower_bound.rms_loss <= 0.0))
         return 0.0;
     if (is_other_loss(given)) return found->loss / found->lower_bound.rms_loss;
     double loss = wants_max(given) ? found->max_loss : found->rms_loss;
@@ -301,11 +302,11 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     if (p->unit != NULL) table_text(t, "unit", p->unit);
     if (a->found_by != NULL) table_optimized(t, a->found_by);
     table_sensitivity(t, a->found.sensitivity);
-    if (s != NULL)
-        table_losses(t, s, &a->found);
+    if (s != NULL) table_losses(t, s, &a->found);
     if (is_other_loss(given)) {
         char kind[80];
-        snprintf(kind, sizeof kind, "%s (%.40s)", dpmf_certainty_name(a->found.sensitivity.kind), option_text(given, OPTION_LOSS));
+        snprintf(kind, sizeof kind, "%s (%.40s)", dpmf_certainty_name(a->found.sensitivity.kind),
+                 option_text(given, OPTION_LOSS));
         table_double(t, "asked loss", a->found.loss, kind);
     }
     if (s == NULL)

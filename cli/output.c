@@ -396,25 +396,6 @@ const char *show_bytes(uint64_t bytes, char out[BYTES_SHOWN]) {
     return out;
 }
 
-const char *loss_words(const dpmf_design_limits *d, char out[LOSS_SHOWN]) {
-    static const char *const names[] = {"rms", "max", "lp:", "last", "own"};
-    int length = snprintf(out, LOSS_SHOWN, "%s", names[d->loss]);
-    if (d->loss == DPMF_LOSS_LP) snprintf(out + length, (size_t)(LOSS_SHOWN - length), "%g", d->loss_power);
-    return out;
-}
-
-const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]) {
-    char bytes[BYTES_SHOWN], memory[60] = "any memory", time[80] = "any time", range[60] = "";
-    char loss[LOSS_SHOWN];
-    if (d->memory > 0) snprintf(memory, sizeof memory, "memory at most %s", show_bytes(d->memory, bytes));
-    if (d->max_overhead > 0.0)
-        snprintf(time, sizeof time, "at most %g times the time of independent noise", d->max_overhead);
-    if (d->separation_high > 0) snprintf(range, sizeof range, ", separations up to %" PRId64, d->separation_high);
-    snprintf(out, DESIGNED_MAX, "rows of %" PRId64 " numbers, %s, %s, least %s noise%s", d->dim, memory, time,
-             d->loss == DPMF_LOSS_RMS ? "RMS" : loss_words(d, loss), range);
-    return out;
-}
-
 /* ---- letters ---- */
 
 alphabet terminal_alphabet(void) {

@@ -98,13 +98,9 @@ void table_losses(text_buffer *t, const dpmf_strategy *s, const dpmf_evaluation 
 const char *max_loss_kind(const dpmf_strategy *s, const dpmf_evaluation *value);
 void table_lower_bound(text_buffer *t, dpmf_lower_bound value);
 
-/* "1.5 GiB"; and the constraints of a design: "rows of 1000 numbers, memory at most 1 GiB, ..." Both return `out`. */
-enum { BYTES_SHOWN = 24, DESIGNED_MAX = 300 };
+/* "1.5 GiB"; returns `out`. */
+enum { BYTES_SHOWN = 24 };
 const char *show_bytes(uint64_t bytes, char out[BYTES_SHOWN]);
-/* "rms", "max", "lp:P", "last". */
-enum { LOSS_SHOWN = 40 };
-const char *loss_words(const dpmf_design_limits *d, char out[LOSS_SHOWN]);
-const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]);
 
 /*
  * Greek letters in sentences for people. The library writes "epsilon", "delta", "sigma" and "x" for a product; readers of

@@ -149,13 +149,15 @@ static dpmf_sensitivity_bound sensitivity_of(const arguments *given) {
 }
 
 int take_loss(const arguments *given, dpmf_loss *loss, double *power) {
-    static const char *const names[] = {[DPMF_LOSS_RMS] = "rms", [DPMF_LOSS_MAX] = "max", [DPMF_LOSS_LP] = "lp:", [DPMF_LOSS_LAST] = "last"};
+    static const char *const names[] = {
+        [DPMF_LOSS_RMS] = "rms", [DPMF_LOSS_MAX] = "max", [DPMF_LOSS_LP] = "lp:", [DPMF_LOSS_LAST] = "last"};
     const char *text = option_text(given, OPTION_LOSS);
     char shown[SHOWN];
     for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
         *loss = (dpmf_loss)i;
         if (i != DPMF_LOSS_LP && strcmp(text, names[i]) == 0) return 0;
-        if (i == DPMF_LOSS_LP && strncmp(text, "lp:", 3) == 0 && read_number(text + 3, power) && *power >= 1.0 && *power <= 1000.0)
+        if (i == DPMF_LOSS_LP && strncmp(text, "lp:", 3) == 0 && read_number(text + 3, power) && *power >= 1.0 &&
+            *power <= 1000.0)
             return 0;
     }
     return fail(EXIT_USAGE, "--loss %s: accepted are rms, max, last and lp:P with P from 1 to 1000", show(text, shown));
@@ -506,4 +508,25 @@ void json_protected(text_buffer *t, const dpmf_account_options *how) {
     json_count_known(t, "columns", c->sensitivity.columns); /* that it holds for; null: any number */
     json_text(t, "digest", c->digest);
     json_close(t, '}');
+}
+
+/* ---- words of a design ------------------------------------------------------------------------------------------ */
+
+const char *loss_words(const dpmf_design_limits *d, char out[LOSS_SHOWN]) {
+    static const char *const names[] = {"rms", "max", "lp:", "last", "own"};
+    int length = snprintf(out, LOSS_SHOWN, "%s", names[d->loss]);
+    if (d->loss == DPMF_LOSS_LP) snprintf(out + length, (size_t)(LOSS_SHOWN - length), "%g", d->loss_power);
+    return out;
+}
+
+const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]) {
+    char bytes[BYTES_SHOWN], memory[60] = "any memory", time[80] = "any time", range[60] = "";
+    char loss[LOSS_SHOWN];
+    if (d->memory > 0) snprintf(memory, sizeof memory, "memory at most %s", show_bytes(d->memory, bytes));
+    if (d->max_overhead > 0.0)
+        snprintf(time, sizeof time, "at most %g times the time of independent noise", d->max_overhead);
+    if (d->separation_high > 0) snprintf(range, sizeof range, ", separations up to %" PRId64, d->separation_high);
+    snprintf(out, DESIGNED_MAX, "rows of %" PRId64 " numbers, %s, %s, least %s noise%s", d->dim, memory, time,
+             d->loss == DPMF_LOSS_RMS ? "RMS" : loss_words(d, loss), range);
+    return out;
 }

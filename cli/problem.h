@@ -78,6 +78,11 @@ int make_workload(const arguments *given, option_id id, int64_t steps, dpmf_work
 int make_participation(const arguments *given, option_id id, int64_t steps, dpmf_participation **out);
 int make_weights(const arguments *given, int64_t steps, dpmf_array *out);
 
+/* The loss of a design as --loss has it, and its constraints: "rows of 1000 numbers, memory at most 1 GiB, ..." Both return `out`. */
+enum { LOSS_SHOWN = 40, DESIGNED_MAX = 300 };
+const char *loss_words(const dpmf_design_limits *d, char out[LOSS_SHOWN]);
+const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]);
+
 /* --loss as the library takes it; 0, or the exit code after a message. */
 int take_loss(const arguments *given, dpmf_loss *loss, double *power);
 /* Is it the same workload? words: those of their options, or NULL. */

@@ -559,15 +559,16 @@ typedef enum dpmf_lower_bound_mode {
 typedef enum dpmf_loss {
     DPMF_LOSS_RMS = 0, /* sqrt(mean q) */
     DPMF_LOSS_MAX,     /* sqrt(max q) */
-    DPMF_LOSS_LP,      /* (mean q^(P/2))^(1/P), P = loss_power, 1 to 1000: 2 is the RMS loss, large ones come near the max loss */
-    DPMF_LOSS_LAST,    /* sqrt(q) of the last step */
-    DPMF_LOSS_OWN      /* own_loss */
+    DPMF_LOSS_LP, /* (mean q^(P/2))^(1/P), P = loss_power, 1 to 1000: 2 is the RMS loss, large ones come near the max loss */
+    DPMF_LOSS_LAST, /* sqrt(q) of the last step */
+    DPMF_LOSS_OWN   /* own_loss */
 } dpmf_loss;
 
 /*
  * Your own loss: the value for `steps` squared errors, above 0 and finite, and its derivatives by them, where `gradient` is not
  * NULL: finite, and not negative, since a larger error is never better. It is called at many points, from the calling thread.
- * `convex`: you state that it is convex in the squared errors. Then `banded` proves a lower bound from it; else there is none.
+ * `convex`: you state that it is convex in the squared errors. Then `banded` proves a lower bound from it where all derivatives
+ * are above 0; else there is none.
  */
 typedef struct dpmf_loss_function {
     double (*value)(void *context, int64_t steps, const double *squares, double *gradient);
@@ -583,8 +584,9 @@ typedef struct dpmf_evaluate_options {
     dpmf_sensitivity_scope
         of; /* column: the losses at the largest column norm, as sampling needs; no lower bound then */
     dpmf_run run;
-    int64_t columns; /* 1: contributions are single numbers, whose sensitivity can be smaller (bound auto); 0: vectors */
-    dpmf_loss loss;  /* that `loss` of the evaluation has; weights multiply the squared errors */
+    int64_t
+        columns;    /* 1: contributions are single numbers, whose sensitivity can be smaller (bound auto); 0: vectors */
+    dpmf_loss loss; /* that `loss` of the evaluation has; weights multiply the squared errors */
     double loss_power;                  /* of DPMF_LOSS_LP */
     const dpmf_loss_function *own_loss; /* of DPMF_LOSS_OWN */
 } dpmf_evaluate_options;

@@ -8,6 +8,7 @@
 #include "report/report.h"
 
 #include "family.h"
+#include "problem.h"
 
 #include <math.h>
 #include <stdio.h>

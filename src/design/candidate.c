@@ -168,12 +168,11 @@ static dpmf_status find_errors(const dpmf_design *d, candidate *c) {
     for (int64_t t = 0; t < d->problem.steps; t++) {
         base_running_add(&total, errors[t] * errors[t]);
         c->max_error = fmax(c->max_error, errors[t]);
-        errors[t] *= errors[t];
     }
-    c->squared_errors = base_running_value(&total);
     if (d->problem.loss > DPMF_LOSS_MAX)
-        c->asked_error = problem_loss_value(&(problem_loss){d->problem.loss, d->problem.loss_power, NULL},
-                                            d->problem.steps, errors, NULL);
+        TRY_DONE(problem_loss_of(&(problem_loss){d->problem.loss, d->problem.loss_power, NULL}, d->problem.steps,
+                                 errors, &c->asked_error));
+    c->squared_errors = base_running_value(&total);
 done:
     base_free(errors);
     return design_may_skip(status) ? DPMF_OK : status;
@@ -345,8 +344,7 @@ static dpmf_status add_one(dpmf_design *d, const search_request *request, double
     if (status == DPMF_OK && s != NULL) {
         if (!request->for_rms_loss) take_bound(d, &found);
         snprintf(made_by, sizeof made_by, "design: %s, %s loss, %s", request->family,
-                 design_searches_max(d) && !request->for_rms_loss ? "max" : "rms",
-                 d->problem.participation->text);
+                 design_searches_max(d) && !request->for_rms_loss ? "max" : "rms", d->problem.participation->text);
         const candidate c = {.strategy = s, .info.is_search_point = request->is_search_point};
         status = design_add(d, &c, made_by, noise);
     }

@@ -132,8 +132,9 @@ static dpmf_status check_question(const dpmf_workload *workload, const dpmf_desi
     if ((unsigned)o->sampling >= (unsigned)kinds)
         return base_fail(DPMF_ERROR_ARGUMENT, "design: sampling %d, accepted 0 to %d", (int)o->sampling, kinds - 1);
     if (o->loss == DPMF_LOSS_OWN)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "design: a loss of your own is for evaluate and optimize, accepted here: rms, "
-                                                 "max, lp and last");
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "design: a loss of your own is for evaluate and optimize, accepted here: rms, "
+                         "max, lp and last");
     TRY(problem_loss_check(&(problem_loss){o->loss, o->loss_power, NULL}, "design"));
     if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
         return base_fail(DPMF_ERROR_ARGUMENT, "design: adjacency %d, accepted 0 to 2", (int)o->adjacency);

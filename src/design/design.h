@@ -26,7 +26,7 @@ typedef struct candidate {
     double squared_errors;   /* without the sensitivity: their sum over the steps, and the largest error */
     double max_error;
     double asked_error; /* the same for a loss that is neither RMS nor max */
-    double slack; /* of its account, relative in epsilon; 0: the account's own */
+    double slack;       /* of its account, relative in epsilon; 0: the account's own */
     char made_by[160];
 } candidate;
 

@@ -81,12 +81,11 @@ static dpmf_status error_of(const dpmf_design *d, const dpmf_strategy *s, double
     for (int64_t t = 0; t < d->problem.steps && status == DPMF_OK; t++) {
         square += per_step[t] * per_step[t] / (double)d->problem.steps;
         largest = fmax(largest, per_step[t]);
-        per_step[t] *= per_step[t];
     }
     double error = d->problem.loss == DPMF_LOSS_MAX ? largest : sqrt(square);
     if (status == DPMF_OK && d->problem.loss > DPMF_LOSS_MAX)
-        error = problem_loss_value(&(problem_loss){d->problem.loss, d->problem.loss_power, NULL}, d->problem.steps,
-                                   per_step, NULL);
+        status = problem_loss_of(&(problem_loss){d->problem.loss, d->problem.loss_power, NULL}, d->problem.steps,
+                                 per_step, &error);
     base_free(per_step);
     if (status != DPMF_OK) return status;
     *out = isfinite(error) ? error : INFINITY;

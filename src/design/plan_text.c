@@ -108,8 +108,7 @@ static void explain(dpmf_plan *p) {
     name(&t, &here->chosen);
     add(&t, ". Noise per epoch %.4g (sigma %.5g x %s loss %.5g / %g epochs).\n",
         base_safe_digits(here->noise_per_epoch, 4, 1), base_safe_digits(here->chosen.sigma, 5, 1), loss_name(p),
-        base_safe_digits(here->chosen.loss, 5, 1),
-        here->epochs);
+        base_safe_digits(here->chosen.loss, 5, 1), here->epochs);
     add_neighbours(&t, p);
     if (fewer >= 0) {
         add(&t, "The best run with fewer epochs, ");

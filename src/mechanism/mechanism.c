@@ -26,22 +26,6 @@ dpmf_mechanism_options dpmf_mechanism_options_defaults(void) {
 /* Above this many steps an array of all errors, 128 MB, is not made where the sums are known without it. */
 static const int64_t CLOSED_FORM_STEPS = (int64_t)1 << 24;
 
-/* A loss that is neither of the two that every evaluation has, from the errors. */
-static dpmf_status find_loss(int64_t n, const double *errors, const dpmf_evaluate_options *o, double *out) {
-    const problem_loss loss = {o->loss, o->loss_power, o->own_loss};
-    double *squares = NULL;
-    TRY(base_alloc_doubles(n, "the squared errors", &squares));
-    for (int64_t t = 0; t < n; t++)
-        squares[t] = errors[t] * errors[t];
-    const double found = problem_loss_value(&loss, n, squares, NULL);
-    base_free(squares);
-    if (!(found >= 0 && isfinite(found)))
-        return base_fail(loss.kind == DPMF_LOSS_OWN ? DPMF_ERROR_ARGUMENT : DPMF_ERROR_NUMERICAL,
-                         "the loss is %g, accepted: finite and not negative", found);
-    *out = found;
-    return DPMF_OK;
-}
-
 /* Computes the losses from the sensitivity and the errors of all steps, which go to `per_step` if that is not NULL. */
 static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strategy *strategy,
                                 const dpmf_evaluate_options *o, dpmf_evaluation *result, double *per_step) {
@@ -63,7 +47,8 @@ static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strate
         result->max_loss = fmax(result->max_loss, errors[t]);
     }
     result->total_squared_loss = base_running_value(&total);
-    if (o->loss > DPMF_LOSS_MAX) TRY_DONE(find_loss(n, errors, o, &result->loss));
+    if (o->loss > DPMF_LOSS_MAX)
+        TRY_DONE(problem_loss_of(&(problem_loss){o->loss, o->loss_power, o->own_loss}, n, errors, &result->loss));
     if (per_step != NULL && isfinite(result->total_squared_loss)) memcpy(per_step, errors, (size_t)n * sizeof *errors);
 done:
     base_free(errors);
@@ -362,7 +347,8 @@ dpmf_status mechanism_describe(const dpmf_mechanism *m, base_writer *w, base_ten
     base_json_text(w, "of", e->sensitivity.of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
     base_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
     base_json_text(w, "method", e->sensitivity.method);
-    if (e->sensitivity.columns != 0) base_json_integer(w, "columns", e->sensitivity.columns); /* else of any dimension */
+    if (e->sensitivity.columns != 0)
+        base_json_integer(w, "columns", e->sensitivity.columns); /* else of any dimension */
     base_json_close(w, '}');
     base_json_bool(w, "weighted", m->problem.weights != NULL);
     base_json_double(w, "rms_loss", e->rms_loss);

@@ -91,12 +91,13 @@ static dpmf_status check_choices(const dpmf_family *f, const dpmf_optimize_optio
     TRY(problem_loss_check(&loss, f->name));
     problem_loss_text(&loss, asked);
     if (o->loss > DPMF_LOSS_MAX && !f->optimize_losses)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "family %s is optimized for the losses rms and max, not for %s, which is for %s",
-                         f->name, asked, strategy_family_list(takes_losses, " and ", list));
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family %s is optimized for the losses rms and max, not for %s, which is for %s", f->name,
+                         asked, strategy_family_list(takes_losses, " and ", list));
     if (o->loss > DPMF_LOSS_MAX && (o->normalize == DPMF_NORMALIZE_WITHIN || o->sweep || o->taper != 0))
         return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "family %s: loss %s with columns normalized within, sweep or taper, accepted: rms and max", f->name,
-                         asked);
+                         "family %s: loss %s with columns normalized within, sweep or taper, accepted: rms and max",
+                         f->name, asked);
     if ((unsigned)o->normalize > DPMF_NORMALIZE_WITHIN || (o->normalize != 0 && !f->optimize_normalize))
         return base_fail(DPMF_ERROR_ARGUMENT, "family %s: column normalization %d, accepted 0%s", f->name,
                          (int)o->normalize, f->optimize_normalize ? " to 2" : "");

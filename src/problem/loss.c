@@ -11,6 +11,8 @@
  */
 #include "problem/problem.h"
 
+#include "base/memory.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +21,8 @@ static const double POWER_MOST = 1000;
 
 dpmf_status problem_loss_check(const problem_loss *l, const char *what) {
     if ((unsigned)l->kind > DPMF_LOSS_OWN)
-        return base_fail(DPMF_ERROR_ARGUMENT, "%s: loss %d, accepted 0 (rms), 1 (max), 2 (lp), 3 (last) or 4 (own)", what,
-                         (int)l->kind);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%s: loss %d, accepted 0 (rms), 1 (max), 2 (lp), 3 (last) or 4 (own)",
+                         what, (int)l->kind);
     if (l->kind == DPMF_LOSS_LP && !(l->power >= 1 && l->power <= POWER_MOST))
         return base_fail(DPMF_ERROR_ARGUMENT, "%s: loss lp:%g, accepted: lp:1 to lp:%g", what, l->power, POWER_MOST);
     if (l->kind == DPMF_LOSS_OWN && (l->own == NULL || l->own->value == NULL))
@@ -62,6 +64,20 @@ double problem_loss_value(const problem_loss *l, int64_t n, const double *q, dou
     return value;
 }
 
+dpmf_status problem_loss_of(const problem_loss *l, int64_t n, const double *errors, double *out) {
+    double *squares = NULL;
+    TRY(base_alloc_doubles(n, "the squared errors", &squares));
+    for (int64_t t = 0; t < n; t++)
+        squares[t] = errors[t] * errors[t];
+    const double found = problem_loss_value(l, n, squares, NULL);
+    base_free(squares);
+    if (!(found >= 0 && isfinite(found)))
+        return base_fail(l->kind == DPMF_LOSS_OWN ? DPMF_ERROR_ARGUMENT : DPMF_ERROR_NUMERICAL,
+                         "the loss is %g, accepted: finite and not negative", found);
+    *out = found;
+    return DPMF_OK;
+}
+
 void problem_loss_text(const problem_loss *l, char text[PROBLEM_LOSS_TEXT]) {
     static const char *const names[] = {"rms", "max", "lp", "last", "own"};
     char power[32] = "";
@@ -77,7 +93,9 @@ dpmf_status problem_loss_read(const char *text, problem_loss *out) {
         if (!base_parse_double(text + 3, strlen(text + 3), &found.power))
             return base_fail(DPMF_ERROR_FORMAT, "the loss is none that is known");
     } else {
-        found.kind = strcmp(text, "max") == 0 ? DPMF_LOSS_MAX : strcmp(text, "last") == 0 ? DPMF_LOSS_LAST : DPMF_LOSS_RMS;
+        found.kind = strcmp(text, "max") == 0    ? DPMF_LOSS_MAX
+                     : strcmp(text, "last") == 0 ? DPMF_LOSS_LAST
+                                                 : DPMF_LOSS_RMS;
     }
     TRY(problem_loss_check(&found, "design"));
     problem_loss_text(&found, again);

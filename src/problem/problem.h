@@ -24,6 +24,9 @@ DPMF_MUST_CHECK dpmf_status problem_loss_check(const problem_loss *l, const char
 /* f(q) for n squared errors, and its gradient unless NULL. */
 double problem_loss_value(const problem_loss *l, int64_t n, const double *q, double *gradient);
 
+/* f of the squares of these errors; a value that is negative or not finite is refused. */
+DPMF_MUST_CHECK dpmf_status problem_loss_of(const problem_loss *l, int64_t n, const double *errors, double *out);
+
 /* Is f^2 known to be convex in q, with no negative derivative? Of a caller's own loss: as stated. */
 int problem_loss_is_convex(const problem_loss *l);
 

@@ -286,7 +286,8 @@ static dpmf_status add_columns(int64_t k, const double *x, scratch *s, sensitivi
 
 dpmf_status sensitivity_pattern_column(int64_t k, const double *x, double enough, sensitivity_found *out) {
     sensitivity_found total = {0, DPMF_EXACT, SENSITIVITY_METHOD_NON_NEGATIVE}, vectors;
-    double trace = 0; /* the mean over all signs: where it is nearly the bound for vectors, no signs are worth a search */
+    double trace =
+        0; /* the mean over all signs: where it is nearly the bound for vectors, no signs are worth a search */
     scratch s;
     for (int64_t i = 0; i < k; i++)
         trace += x[i * k + i];

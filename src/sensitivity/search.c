@@ -56,8 +56,7 @@ static dpmf_status evaluate_item(void *context, int64_t item, int worker) {
     (void)worker;
     const int64_t size = s->patterns->sizes[s->which[place]];
     if (s->repeats[item]) return DPMF_OK;
-    if (s->task->one_column)
-        return sensitivity_pattern_column(size, matrix_of(s, place), s->enough, &s->values[item]);
+    if (s->task->one_column) return sensitivity_pattern_column(size, matrix_of(s, place), s->enough, &s->values[item]);
     return sensitivity_pattern_evaluate(size, matrix_of(s, place), s->task->bound, &s->values[item]);
 }
 

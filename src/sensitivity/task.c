@@ -267,7 +267,8 @@ static const char *const METHODS[] = {
     [SENSITIVITY_METHOD_TOO_LARGE] = "sum of |C'C| over a pattern (too large for a closer bound)",
     [SENSITIVITY_METHOD_NORMS] = "sum of column norms over a pattern",
     [SENSITIVITY_METHOD_FOR_EVER] = "largest column norm of a stream that never ends",
-    [SENSITIVITY_METHOD_ONE_COLUMN_BOUND] = "signs of one column on a pattern, and a dual bound where many steps are connected",
+    [SENSITIVITY_METHOD_ONE_COLUMN_BOUND] =
+        "signs of one column on a pattern, and a dual bound where many steps are connected",
 };
 
 _Static_assert(sizeof METHODS / sizeof METHODS[0] == SENSITIVITY_METHOD_COUNT, "every method has a text");

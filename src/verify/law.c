@@ -169,7 +169,8 @@ done:
 
 dpmf_status verify_law(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
-    dpmf_mechanism wide = *m; /* borrows all; a sample that protects nothing may have columns for which m has no guarantee */
+    dpmf_mechanism wide =
+        *m; /* borrows all; a sample that protects nothing may have columns for which m has no guarantee */
     dpmf_noise_options o = dpmf_noise_options_defaults();
     wide.problem.evaluation.sensitivity.columns = 0;
     sample s = {.steps = m->problem.steps < STEPS ? m->problem.steps : STEPS};

@@ -179,7 +179,7 @@ int main(void) {
                                        cmocka_unit_test(test_more_memory_than_there_is_is_refused),
                                        cmocka_unit_test(test_families_without_recipes_are_refused),
                                        cmocka_unit_test(test_a_mechanism_for_one_column_gets_no_stream_of_more),
-        cmocka_unit_test(test_arguments_out_of_range_are_refused),
+                                       cmocka_unit_test(test_arguments_out_of_range_are_refused),
                                        cmocka_unit_test(test_a_child_gets_no_rows_of_its_parent)};
     return cmocka_run_group_tests(tests, NULL, close_device);
 }

@@ -22,11 +22,14 @@ static dpmf_status make(dpmf_design_limits designed, dpmf_mechanism **out) {
 }
 
 static void test_the_constraints_come_back(void **unused) {
-    static const dpmf_design_limits cases[] = {{0, 0, 0, DPMF_LOSS_RMS, 0},
-                                               {1, 0, 0, DPMF_LOSS_RMS, 0},
-                                               {1000, 1 << 20, 3.5, DPMF_LOSS_MAX, 0},
-                                               {1000, 1 << 20, 3.5, DPMF_LOSS_RMS, 0},
-                                               {1000, 1 << 20, 3.5, DPMF_LOSS_RMS, 40}};
+    static const dpmf_design_limits cases[] = {{0, 0, 0, DPMF_LOSS_RMS, 0, 0},
+                                               {1, 0, 0, DPMF_LOSS_RMS, 0, 0},
+                                               {1000, 1 << 20, 3.5, DPMF_LOSS_MAX, 0, 0},
+                                               {1000, 1 << 20, 3.5, DPMF_LOSS_RMS, 0, 0},
+                                               {1000, 1 << 20, 3.5, DPMF_LOSS_RMS, 40, 0},
+                                               {1000, 1 << 20, 3.5, DPMF_LOSS_LP, 0, 2.5},
+                                               {1000, 1 << 20, 3.5, DPMF_LOSS_LP, 0, 0.1 + 0.2 + 3},
+                                               {1000, 1 << 20, 3.5, DPMF_LOSS_LAST, 0, 0}};
     enum { CASES = sizeof cases / sizeof *cases };
     char digests[CASES][65];
     (void)unused;
@@ -45,6 +48,7 @@ static void test_the_constraints_come_back(void **unused) {
             assert_int_equal(found[j].memory, cases[i].memory);
             assert_true(found[j].max_overhead == cases[i].max_overhead);
             assert_int_equal(found[j].loss, cases[i].loss);
+            assert_true(found[j].loss_power == cases[i].loss_power);
             assert_int_equal(found[j].separation_high, cases[i].separation_high);
         }
         memcpy(digests[i], dpmf_mechanism_get(m).digest, 65);
@@ -59,9 +63,11 @@ static void test_the_constraints_come_back(void **unused) {
 
 static void test_constraints_that_no_file_can_hold_are_refused(void **unused) {
     static const dpmf_design_limits cases[] = {
-        {-1, 0, 0, DPMF_LOSS_RMS, 0},  {INT64_MAX, 0, 0, DPMF_LOSS_RMS, 0}, {1, UINT64_MAX, 0, DPMF_LOSS_RMS, 0},
-        {1, 0, 0.5, DPMF_LOSS_RMS, 0}, {1, 0, NAN, DPMF_LOSS_RMS, 0},       {1, 0, INFINITY, DPMF_LOSS_RMS, 0},
-        {1, 0, 0, (dpmf_loss)7, 0},    {1, 0, 0, DPMF_LOSS_RMS, -1}};
+        {-1, 0, 0, DPMF_LOSS_RMS, 0, 0},         {INT64_MAX, 0, 0, DPMF_LOSS_RMS, 0, 0},
+        {1, UINT64_MAX, 0, DPMF_LOSS_RMS, 0, 0}, {1, 0, 0.5, DPMF_LOSS_RMS, 0, 0},
+        {1, 0, NAN, DPMF_LOSS_RMS, 0, 0},        {1, 0, INFINITY, DPMF_LOSS_RMS, 0, 0},
+        {1, 0, 0, (dpmf_loss)7, 0, 0},           {1, 0, 0, DPMF_LOSS_RMS, -1, 0},
+        {1, 0, 0, DPMF_LOSS_LP, 0, 0.5},         {1, 0, 0, DPMF_LOSS_OWN, 0, 0}};
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dpmf_mechanism *m = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A mechanism whose sensitivity holds for one column alone: every way to a stream of more columns is tried and refused by
- * name, one column works, and its file, its copies, its account and its statement say what it is for.
+ * name, one column works, and its file, its copies, its account and its statement carry the number of columns.
  */
 #include "mechanism/mechanism.h"
 #include "support/check.h"
@@ -50,8 +50,8 @@ static void check_doors(const dpmf_mechanism *m) {
             dpmf_noise_options o = dpmf_noise_options_defaults();
             dpmf_counter_options c = dpmf_counter_options_defaults();
             o.uncalibrated = c.uncalibrated = 1;
-            o.count = way > 0;           /* one column of the row: a shard */
-            o.offset = way == 2;         /* the second one */
+            o.count = way > 0;   /* one column of the row: a shard */
+            o.offset = way == 2; /* the second one */
             o.exact = way == 3;
             o.precision = way == 4 ? DPMF_FLOAT64 : DPMF_FLOAT32;
             o.prefetch = way == 5;

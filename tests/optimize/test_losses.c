@@ -22,7 +22,7 @@ static double power_mean(double p, int64_t n, const double *q) {
 }
 
 static void test_values_and_derivatives_are_those_of_the_definition(void **unused) {
-    static const problem_loss kinds[] = {{DPMF_LOSS_RMS, 0, NULL}, {DPMF_LOSS_LP, 1, NULL},  {DPMF_LOSS_LP, 2, NULL},
+    static const problem_loss kinds[] = {{DPMF_LOSS_RMS, 0, NULL},  {DPMF_LOSS_LP, 1, NULL},  {DPMF_LOSS_LP, 2, NULL},
                                          {DPMF_LOSS_LP, 3.5, NULL}, {DPMF_LOSS_LP, 40, NULL}, {DPMF_LOSS_MAX, 0, NULL},
                                          {DPMF_LOSS_LAST, 0, NULL}};
     uint64_t seed = 5;
@@ -181,8 +181,10 @@ static void test_a_loss_of_your_own_finds_what_the_built_in_one_does(void **unus
         check_near(mine.loss / built_in.loss, 1, 1e-6);
         check_near(plain.loss / built_in.loss, 1, 1e-6);
         assert_true(counted.calls > 10);
-        assert_true((mine.result.scope != NULL) == (i == 0) && plain.result.scope == NULL && other.result.scope == NULL);
-        if (i == 0) assert_true(mine.result.optimum_lower <= mine.loss && mine.loss <= mine.result.optimum_lower * (1 + 1e-5));
+        assert_true((mine.result.scope != NULL) == (i == 0) && plain.result.scope == NULL &&
+                    other.result.scope == NULL);
+        if (i == 0)
+            assert_true(mine.result.optimum_lower <= mine.loss && mine.loss <= mine.result.optimum_lower * (1 + 1e-5));
         assert_true(other.result.stationarity < 1e-3); /* Toeplitz of any sign: of a smoothed sensitivity */
     }
 }

@@ -124,7 +124,10 @@ DPMF_MUST_CHECK dpmf_status banded_bound(const banded_pass *pass, banded_class *
 DPMF_MUST_CHECK dpmf_status banded_matrix_bound(const banded_pass *pass, banded_class *class_, const double *weights,
                                                 double *lower);
 
-/* ---- starting points (families/banded/object.c) ---- */
+/* ---- starting points (families/banded/start.c) ---- */
+
+/* Columns of the truncated square root of the workload, normalized, into rows that are zero; of prefix sums for a matrix. */
+DPMF_MUST_CHECK dpmf_status banded_start_root(const dpmf_workload *workload, int64_t bands, double *rows);
 
 /* C of n steps from one of `small` < n, 4 bands or more: its middle is drawn out along the trend. Columns have any norm. */
 void banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows);

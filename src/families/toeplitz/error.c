@@ -438,8 +438,8 @@ dpmf_status toeplitz_error_value(toeplitz_error *e, const double *c, double *val
  * sum_t phi_t q_t = S sum_i u_i w_i^2, u_i = sum_{t>=i} phi_t, and df/dc = S dE/dc with these weights held: two passes, one for w and
  * one for the gradient. What the first leaves out of w is below 1e-17 of the errors.
  */
-dpmf_status toeplitz_error_loss(toeplitz_error *e, const problem_loss *loss, double square, const double *c, double *value,
-                                double *by_square, double *gradient) {
+dpmf_status toeplitz_error_loss(toeplitz_error *e, const problem_loss *loss, double square, const double *c,
+                                double *value, double *by_square, double *gradient) {
     double sum = 0, tail = 0;
     *value = INFINITY;
     for (int64_t i = 0; i < e->n; i++)

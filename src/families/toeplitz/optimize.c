@@ -140,10 +140,11 @@ static dpmf_status open_problem(const optimize_task *task, int64_t bands, proble
     TRY(check_workload(task));
     p->loss = (problem_loss){o->loss, o->loss_power, o->own_loss};
     if (o->loss > DPMF_LOSS_MAX && !task->workload->toeplitz)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "Toeplitz strategies for workload %s, which is not Toeplitz, are optimized for the losses rms and "
-                         "max; --family banded takes any loss",
-                         task->workload->text);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "Toeplitz strategies for workload %s, which is not Toeplitz, are optimized for the losses rms and "
+            "max; --family banded takes any loss",
+            task->workload->text);
     TRY(toeplitz_pattern_of(task->participation, task->workload->steps, &p->pattern));
     if (within && bands > p->pattern.b)
         return base_fail(DPMF_ERROR_UNSUPPORTED,

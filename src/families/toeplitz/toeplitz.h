@@ -31,7 +31,7 @@ typedef struct toeplitz_error {
     double *first_column; /* of A; NULL where it is not needed */
     double *tail;         /* bands numbers */
     kernels_toeplitz_table table;
-    int64_t used; /* how many w_i the last value took */
+    int64_t used;    /* how many w_i the last value took */
     double *squares; /* of another loss than RMS and max: the squared errors; NULL: none */
     double *form; /* n E = h' form h, h = 1/c, for a matrix that is not Toeplitz; else NULL */
 } toeplitz_error;
@@ -57,8 +57,8 @@ DPMF_MUST_CHECK dpmf_status toeplitz_error_value(toeplitz_error *e, const double
  * Any other loss f of the squared errors S sum_{i<=t} w_i^2: its value, its derivative by S, and unless NULL by c. The error must
  * have been created for such a loss. INFINITY where c diverges, or f has no finite value.
  */
-DPMF_MUST_CHECK dpmf_status toeplitz_error_loss(toeplitz_error *e, const problem_loss *loss, double square, const double *c,
-                                                double *value, double *by_square, double *gradient);
+DPMF_MUST_CHECK dpmf_status toeplitz_error_loss(toeplitz_error *e, const problem_loss *loss, double square,
+                                                const double *c, double *value, double *by_square, double *gradient);
 
 double toeplitz_weight(const toeplitz_error *e, int64_t i);
 
