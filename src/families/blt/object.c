@@ -379,8 +379,9 @@ dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out) {
     TRY(status);
     if (rational && !blt_is_rational(&cast(s)->c, source->steps)) {
         dpmf_strategy_free(s);
-        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: " DPMF_FAMILY_BLT_RATIONAL " with scales or gaps of another "
-                                            "BLT, accepted those of its formula");
+        return base_fail(DPMF_ERROR_FORMAT,
+                         "mechanism file: " DPMF_FAMILY_BLT_RATIONAL " with scales or gaps of another "
+                         "BLT, accepted those of its formula");
     }
     if (rational) s->family = DPMF_FAMILY_BLT_RATIONAL;
     *out = s;

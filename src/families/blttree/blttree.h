@@ -35,8 +35,8 @@ typedef struct blttree_level {
     int64_t first; /* its first buffer; after its BLT's buffers follows its running sum, but not at the top */
     double weight;
     blt_parameters c, inverse; /* of no buffers: independent noise */
-    double *column;   /* c_0, ..., one number for each item */
-    double *squares;  /* c_0^2 + ... of the first 0, 1, ... of them */
+    double *column;            /* c_0, ..., one number for each item */
+    double *squares;           /* c_0^2 + ... of the first 0, 1, ... of them */
 } blttree_level;
 
 typedef struct blttree_strategy {
