@@ -336,6 +336,17 @@ done:
     return status;
 }
 
+dpmf_status blt_rational_create(const dpmf_workload *workload, const dpmf_strategy_options *o, dpmf_strategy **out) {
+    const int64_t n = workload->steps;
+    dpmf_strategy *s = NULL;
+    blt_parameters c =
+        o->buffers > 0 ? blt_rational_of((int)o->buffers, n) : blt_rational_fewest(n, BLT_RATIONAL_SLACK);
+    TRY(blt_create(n, &c, &s));
+    s->family = DPMF_FAMILY_BLT_RATIONAL;
+    *out = s;
+    return DPMF_OK;
+}
+
 static dpmf_status check_parameters(int64_t buffers, const double *scale, const double *gap, const char *name) {
     if (buffers < 1 || buffers > BLT_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "blt: %lld buffers, accepted 1 to %d", (long long)buffers, BLT_MAX);

@@ -59,10 +59,13 @@ static inline const blttree_strategy *blttree_of(const dpmf_strategy *s) {
 }
 
 /* The level of the item that step t finishes. */
-int blttree_level_at(const blttree_strategy *s, int64_t t);
-
-/* The items of the level that are finished within the steps, from the start of the run that step t belongs to. */
-int64_t blttree_items_after(const blttree_strategy *s, const blttree_level *level, int64_t t);
+static inline int blttree_level_at(const blttree_strategy *s, int64_t t) {
+    int64_t u = t + 1;
+    int l = 0;
+    for (; u % s->level[l].branching == 0; l++)
+        u /= s->level[l].branching;
+    return l;
+}
 
 /* ---- error.c: named workloads step by step, O(levels x buffers + buffers^2) each; prefix sums in closed form ---- */
 DPMF_MUST_CHECK dpmf_status blttree_squared_errors(const dpmf_strategy *s, const error_question *q, int *done,

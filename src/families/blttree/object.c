@@ -30,20 +30,13 @@ static void release(dpmf_strategy *s) {
     base_free(self->shape);
 }
 
-int blttree_level_at(const blttree_strategy *s, int64_t t) {
-    int64_t u = t + 1;
-    int l = 0;
-    for (; u % s->level[l].branching == 0; l++)
-        u /= s->level[l].branching;
-    return l;
-}
-
 /* The item of the level that step t belongs to, within its run. */
 static int64_t item_at(const level *l, int64_t t) {
     return t / l->span % l->branching;
 }
 
-int64_t blttree_items_after(const blttree_strategy *s, const level *l, int64_t t) {
+/* The items of the level that are finished within the steps, from the start of the run that step t belongs to. */
+static int64_t items_after(const blttree_strategy *s, const level *l, int64_t t) {
     const int64_t start = t / l->span / l->branching * l->branching;
     const int64_t finished = s->base.steps / l->span - start;
     return finished < l->branching - 1 ? finished : l->branching - 1;
@@ -75,13 +68,12 @@ static void feed_level(const level *l, double x, double *m, double *sum) {
 }
 
 /* The sums of the levels below c, which begin again. */
-static double take_below(const blttree_strategy *s, int c, walk *w) {
+static double take_below(int c, walk *w) {
     double sum = 0;
     for (int l = 0; l < c; l++)
         sum += w->sum[l];
     memset(w->m, 0, (size_t)c * sizeof w->m[0]);
     memset(w->sum, 0, (size_t)c * sizeof w->sum[0]);
-    (void)s;
     return sum;
 }
 
@@ -92,7 +84,7 @@ static dpmf_status apply(const dpmf_strategy *s, const double *x, double *y) {
     for (int64_t t = 0; t < s->steps; t++) {
         const int c = blttree_level_at(self, t);
         const level *l = &self->level[c];
-        const double item = x[t] + take_below(self, c, w);
+        const double item = x[t] + take_below(c, w);
         y[t] = l->weight * (item + read_buffers(l, w->m[c]));
         feed_level(l, item, w->m[c], &w->sum[c]);
     }
@@ -108,7 +100,7 @@ static dpmf_status solve(const dpmf_strategy *s, const double *y, double *x) {
         const int c = blttree_level_at(self, t);
         const level *l = &self->level[c];
         const double item = y[t] / l->weight - read_buffers(l, w->m[c]);
-        x[t] = item - take_below(self, c, w);
+        x[t] = item - take_below(c, w);
         feed_level(l, item, w->m[c], &w->sum[c]);
     }
     base_free(w);
@@ -147,7 +139,7 @@ static dpmf_status column(const dpmf_strategy *s, int64_t j, double *out) {
     for (int k = 0; k < self->levels; k++) {
         const level *l = &self->level[k];
         const int64_t start = j / l->span / l->branching * l->branching, first = item_at(l, j);
-        const int64_t items = blttree_items_after(self, l, j);
+        const int64_t items = items_after(self, l, j);
         for (int64_t i = first; i < items; i++)
             out[(start + i + 1) * l->span - 1] = l->weight * l->column[i - first];
     }
@@ -160,7 +152,7 @@ static dpmf_status column_norms(const dpmf_strategy *s, double *norms) {
         double sum = 0;
         for (int k = 0; k < self->levels; k++) {
             const level *l = &self->level[k];
-            const int64_t rows = blttree_items_after(self, l, j) - item_at(l, j);
+            const int64_t rows = items_after(self, l, j) - item_at(l, j);
             if (rows > 0) sum += l->weight * l->weight * l->squares[rows];
         }
         norms[j] = sqrt(sum);
@@ -192,7 +184,7 @@ static dpmf_status gram(const dpmf_strategy *s, int64_t lag, double *values) {
         for (int more = 0; more < 2; more++)
             fill_products(l, apart + more, products[more]);
         for (int64_t t = 0; t + lag < s->steps; t++) {
-            const int64_t u = t + lag, rows = blttree_items_after(self, l, u) - item_at(l, u);
+            const int64_t u = t + lag, rows = items_after(self, l, u) - item_at(l, u);
             if (t / run != u / run || rows <= 0) continue;
             values[t] += l->weight * l->weight * products[item_at(l, u) - item_at(l, t) - apart][rows];
         }
