@@ -160,6 +160,16 @@ static void test_a_tree_over_blts_is_its_definition(void **state) {
             check_factorization(a, s, 1e-11);
             dpmf_workload_free(a);
         }
+        for (int64_t m = 1; m <= n; m += 1 + n / 7) { /* the first m steps by themselves */
+            dpmf_strategy *head = NULL;
+            check_ok(strategy_create_leading(s, m, &head));
+            double *part = check_strategy_matrix(head);
+            check_strategy(head, 1e-11);
+            for (int64_t k = 0; k < m * m; k++)
+                check_near(part[k], wanted[k / m * n + k % m], 1e-13);
+            free(part);
+            dpmf_strategy_free(head);
+        }
         free(wanted);
         free(found);
         dpmf_strategy_free(s);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The recursive tree over a BLT for prefix sums (Dvijotham et al. 2024; Pillutla et al. 2025, Section 2.12): like a tree, but
- * the sums of the children of a node are released by a BLT and not one by one.
+ * The recursive tree over a BLT for prefix sums (the idea of Dvijotham et al. 2024, as Pillutla et al. 2025, Section 2.12,
+ * describe it): like a tree, but the sums of the children of a node are released by a BLT and not one by one. The form with
+ * one seed per step, the weights and the closed forms follow from the definition below.
  *
  * Step t is the number u = t + 1 with digits u_0, u_1, ... in the branching factors m_0, m_1, ...: an item of level l is M_l =
  * m_0 ... m_{l-1} steps, and the first u steps are u_l finished items of each level. So a level needs the running sums of at
