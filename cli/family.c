@@ -35,8 +35,8 @@ static int check_counts(const dpmf_family *kind, const arguments *given) {
         return fail(EXIT_USAGE, "--levels: family %s takes none; %s does", kind->name,
                     FAMILY_LIST_BY(levels, " and ", list));
     if (buffers != 0 && kind->buffers == 0)
-        return fail(EXIT_USAGE, "--buffers: family %s takes none here; %s do, and 'dpmf optimize' for others", kind->name,
-                    FAMILY_LIST_BY(buffers, " and ", list));
+        return fail(EXIT_USAGE, "--buffers: family %s takes none here; %s do, and 'dpmf optimize' for others",
+                    kind->name, FAMILY_LIST_BY(buffers, " and ", list));
     if (buffers < 0 || buffers > kind->buffers)
         return fail(EXIT_USAGE, "--buffers %s: a whole number from 1 to %d is accepted",
                     show(option_text(given, OPTION_BUFFERS), shown), kind->buffers);

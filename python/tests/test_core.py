@@ -59,6 +59,8 @@ class Problems(Case):
             dpmf.Strategy("toeplitz", w),
             dpmf.Strategy("bsr", w, bands=3),
             dpmf.Strategy("tree", w),
+            dpmf.Strategy("blt-rational", w, buffers=2),
+            dpmf.Strategy("blt-tree", w, levels=3),
             dpmf.Strategy.blt(12, [0.3, 0.2], [0.9, 0.4]),
             dpmf.Strategy.toeplitz(12, [1, 0.5]),
             dpmf.Strategy.inverse_toeplitz(12, [1, -0.5]),
@@ -74,6 +76,13 @@ class Problems(Case):
         np.testing.assert_allclose(dpmf.Strategy.blt(12, [0.3], [0.9]).blt_parameters, ([0.3], [0.9]))
         self.refused(dpmf.ArgumentError, "1 scales and 2 decays", dpmf.Strategy.blt, 5, [1], [0.1, 0.2])
         self.refused(dpmf.ArgumentError, "decoder = 'best'", dpmf.Strategy, "tree", w, decoder="best")
+
+    def test_blts_from_a_formula_take_buffers_and_levels(self):
+        m = dpmf.evaluate("blt-rational", 1000, buffers=3)
+        self.assertEqual((m.strategy.family, len(m.strategy.blt_parameters[0])), ("blt-rational", 3))
+        self.assertLess(m.max_loss, dpmf.evaluate("blt-tree", 1000, levels=2, buffers=3).max_loss)
+        self.refused(dpmf.ArgumentError, "buffers = 17, accepted 1 to 16", dpmf.evaluate, "blt-tree", 9, buffers=17)
+        self.refused(dpmf.ArgumentError, "levels = 2, accepted only for blt-tree", dpmf.evaluate, "tree", 9, levels=2)
 
     def test_families_are_those_of_the_library(self):
         found = dpmf.families()

@@ -229,6 +229,8 @@ static void make_named(void) {
     save_named("tree", "prefix", "single", "tree", 0, 0, 0);
     save_named("tree_online", "prefix", "full", "tree-online", 0, 0, 0);
     save_named("tree_full", "decay:0.1", "single", "tree-full", 0, 0, 1);
+    save_named("blt_rational", "prefix", "single", "blt-rational", 0, 0, 0);
+    save_named("blt_tree", "prefix", "cyclic:2,6", "blt-tree", 0, 0, 0);
     save_named("fft", "prefix", "single", "fft", 0, 0, 0);
     save_named("fft_opt", "momentum:0.9", "single", "fft-opt", 0, 0, 0);
     save_named("cooldown", "momentum:0.5,cooldown:0.5:0.1", "single", "identity", 0, 0, 0);

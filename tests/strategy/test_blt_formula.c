@@ -160,6 +160,16 @@ static void test_a_tree_over_blts_is_its_definition(void **state) {
             check_factorization(a, s, 1e-11);
             dpmf_workload_free(a);
         }
+        for (int64_t m = 1; m <= n; m += 1 + n / 7) { /* the first m steps by themselves */
+            dpmf_strategy *head = NULL;
+            check_ok(strategy_create_leading(s, m, &head));
+            double *part = check_strategy_matrix(head);
+            check_strategy(head, 1e-11);
+            for (int64_t k = 0; k < m * m; k++)
+                check_near(part[k], wanted[k / m * n + k % m], 1e-13);
+            free(part);
+            dpmf_strategy_free(head);
+        }
         free(wanted);
         free(found);
         dpmf_strategy_free(s);
@@ -171,7 +181,8 @@ static void test_sums_over_all_steps_of_a_tree_are_closed_forms(void **state) {
     uint64_t x = 3;
     (void)state;
     for (int round = 0; round < 200; round++) {
-        const int64_t n = 1 + (int64_t)(1500 * fabs(check_random(&x))), levels = 1 + (int64_t)(6 * fabs(check_random(&x)));
+        const int64_t n = 1 + (int64_t)(1500 * fabs(check_random(&x))),
+                      levels = 1 + (int64_t)(6 * fabs(check_random(&x)));
         dpmf_strategy *s = made("blt-tree", n, levels, round % 3);
         dpmf_workload *a = workload_of("prefix", n);
         double *squares = malloc((size_t)n * sizeof *squares), *some = malloc((size_t)n * sizeof *some);
@@ -180,7 +191,8 @@ static void test_sums_over_all_steps_of_a_tree_are_closed_forms(void **state) {
         dpmf_sensitivity found;
         int done = 0;
         check_ok(s->ops->squared_errors(s, &q, &done, squares));
-        assert_true(done && error_sums(a, s, &total, &largest) && s->ops->squared_error_range(s, a, n / 3, n - n / 3, some));
+        assert_true(done && error_sums(a, s, &total, &largest) &&
+                    s->ops->squared_error_range(s, a, n / 3, n - n / 3, some));
         for (int64_t t = 0; t < n; t++) {
             sum += squares[t];
             most = fmax(most, squares[t]);
@@ -271,6 +283,48 @@ static void test_several_participations_in_a_tree(void **state) {
         }
 }
 
+/* Beyond 16384 steps the bound is one by distances: above patterns at random and the worst of a few families of them. */
+static void test_long_trees_have_a_bound_by_distances(void **state) {
+    enum { N = 20000, ROUNDS = 100 };
+    static const char *const TEXTS[] = {"min-sep:6,3000", "shuffled:5,4000"};
+    double *column = malloc(N * sizeof *column), *sum = malloc(N * sizeof *sum);
+    uint64_t x = 9;
+    (void)state;
+    for (int levels = 1; levels <= 5; levels++)
+        for (int which = 0; which < 2; which++) {
+            dpmf_strategy *s = made("blt-tree", N, levels, 0);
+            dpmf_participation *p = NULL;
+            dpmf_sensitivity found;
+            double worst = 0;
+            check_ok(dpmf_participation_parse(TEXTS[which], N, &p));
+            check_ok(dpmf_sensitivity_compute(s, p, NULL, &found));
+            assert_int_equal(found.kind, DPMF_UPPER_BOUND);
+            for (int round = 0; round < ROUNDS; round++) {
+                double square = 0;
+                memset(sum, 0, N * sizeof *sum);
+                for (int64_t i = 0, t = round; i < (which == 0 ? 6 : 5); i++) {
+                    const int64_t free =
+                        round % 2 == 0 ? 0 : (int64_t)(fabs(check_random(&x)) * (which == 0 ? 500 : 3999));
+                    t = which == 0 ? (i == 0 ? round : t + 3000) + free
+                                   : i * 4000 + (round % 2 == 0 ? i % 2 == 0 ? 3999 : 0 : free);
+                    if (t >= N) break;
+                    check_ok(dpmf_strategy_column(s, t, column));
+                    for (int64_t r = t; r < N; r++)
+                        sum[r] += column[r];
+                }
+                for (int64_t r = 0; r < N; r++)
+                    square += sum[r] * sum[r];
+                worst = fmax(worst, square);
+            }
+            if (!(found.value >= sqrt(worst) && found.value <= (which == 0 ? 1.25 : 1.5) * sqrt(worst)))
+                fail_msg("%s, %d levels: bound %g, found %g", TEXTS[which], levels, found.value, sqrt(worst));
+            dpmf_participation_free(p);
+            dpmf_strategy_free(s);
+        }
+    free(column);
+    free(sum);
+}
+
 static void test_trees_and_buffers_that_cannot_be_are_refused(void **state) {
     dpmf_workload *a = workload_of("prefix", (int64_t)1 << 53);
     dpmf_strategy_options o = dpmf_strategy_options_defaults();
@@ -329,10 +383,10 @@ static void test_a_damaged_file_of_a_tree_is_refused(void **state) {
     READ(DPMF_OK, 2, 3, 17);
     READ(DPMF_OK, 2, 3, 19);
     READ(DPMF_OK, 1, 2, 4);
-    READ(DPMF_ERROR_FORMAT, 2, 3, 20);  /* the digits end before the steps */
-    READ(DPMF_ERROR_FORMAT, 2, 3, 4);   /* a level without an item */
-    READ(DPMF_ERROR_FORMAT, 2, 2, 17);  /* a scale is missing */
-    READ(DPMF_ERROR_FORMAT, 1, 3, 4);   /* one too many */
+    READ(DPMF_ERROR_FORMAT, 2, 3, 20); /* the digits end before the steps */
+    READ(DPMF_ERROR_FORMAT, 2, 3, 4);  /* a level without an item */
+    READ(DPMF_ERROR_FORMAT, 2, 2, 17); /* a scale is missing */
+    READ(DPMF_ERROR_FORMAT, 1, 3, 4);  /* one too many */
     UNSOUND(levels[0][0], 1);
     UNSOUND(levels[0][0], 4.5);
     UNSOUND(levels[0][0], 0x1p25);
@@ -380,6 +434,7 @@ int main(void) {
         cmocka_unit_test(test_the_max_loss_of_a_tree_is_the_sum_over_its_levels),
         cmocka_unit_test(test_ratios_of_trees_over_a_million_steps),
         cmocka_unit_test(test_several_participations_in_a_tree),
+        cmocka_unit_test(test_long_trees_have_a_bound_by_distances),
         cmocka_unit_test(test_trees_and_buffers_that_cannot_be_are_refused),
         cmocka_unit_test(test_a_damaged_file_of_a_tree_is_refused),
         cmocka_unit_test(test_any_allocation_of_a_tree_may_fail),

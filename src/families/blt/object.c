@@ -339,6 +339,17 @@ done:
     return status;
 }
 
+dpmf_status blt_rational_create(const dpmf_workload *workload, const dpmf_strategy_options *o, dpmf_strategy **out) {
+    const int64_t n = workload->steps;
+    dpmf_strategy *s = NULL;
+    blt_parameters c =
+        o->buffers > 0 ? blt_rational_of((int)o->buffers, n) : blt_rational_fewest(n, BLT_RATIONAL_SLACK);
+    TRY(blt_create(n, &c, &s));
+    s->family = DPMF_FAMILY_BLT_RATIONAL;
+    *out = s;
+    return DPMF_OK;
+}
+
 /* A gap below this says that the decay is 1, a sum that never forgets. */
 static const double GAP_MIN = 1e-300;
 
@@ -399,8 +410,9 @@ dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out) {
     TRY(status);
     if (rational && !blt_is_rational(&cast(s)->c, source->steps)) {
         dpmf_strategy_free(s);
-        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: " DPMF_FAMILY_BLT_RATIONAL " with scales or gaps of another "
-                                            "BLT, accepted those of its formula");
+        return base_fail(DPMF_ERROR_FORMAT,
+                         "mechanism file: " DPMF_FAMILY_BLT_RATIONAL " with scales or gaps of another "
+                         "BLT, accepted those of its formula");
     }
     if (rational) s->family = DPMF_FAMILY_BLT_RATIONAL;
     *out = s;

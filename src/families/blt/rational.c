@@ -49,17 +49,6 @@ blt_parameters blt_rational_fewest(int64_t n, double slack) {
     return c;
 }
 
-dpmf_status blt_rational_create(const dpmf_workload *workload, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    const int64_t n = workload->steps;
-    dpmf_strategy *s = NULL;
-    blt_parameters c =
-        o->buffers > 0 ? blt_rational_of((int)o->buffers, n) : blt_rational_fewest(n, BLT_RATIONAL_SLACK);
-    TRY(blt_create(n, &c, &s));
-    s->family = DPMF_FAMILY_BLT_RATIONAL;
-    *out = s;
-    return DPMF_OK;
-}
-
 /* A file's numbers are those of the family if the formula gives them again, but for a machine's own exponential function. */
 int blt_is_rational(const blt_parameters *c, int64_t n) {
     const blt_parameters own = blt_rational_of(c->count, n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The recursive tree over a BLT for prefix sums (Dvijotham et al. 2024; Pillutla et al. 2025, Section 2.12): like a tree, but
- * the sums of the children of a node are released by a BLT and not one by one.
+ * The recursive tree over a BLT for prefix sums (the idea of Dvijotham et al. 2024, as Pillutla et al. 2025, Section 2.12,
+ * describe it): like a tree, but the sums of the children of a node are released by a BLT and not one by one. The form with
+ * one seed per step, the weights and the closed forms follow from the definition below.
  *
  * Step t is the number u = t + 1 with digits u_0, u_1, ... in the branching factors m_0, m_1, ...: an item of level l is M_l =
  * m_0 ... m_{l-1} steps, and the first u steps are u_l finished items of each level. So a level needs the running sums of at
@@ -35,8 +36,8 @@ typedef struct blttree_level {
     int64_t first; /* its first buffer; after its BLT's buffers follows its running sum, but not at the top */
     double weight;
     blt_parameters c, inverse; /* of no buffers: independent noise */
-    double *column;   /* c_0, ..., one number for each item */
-    double *squares;  /* c_0^2 + ... of the first 0, 1, ... of them */
+    double *column;            /* c_0, ..., one number for each item */
+    double *squares;           /* c_0^2 + ... of the first 0, 1, ... of them */
 } blttree_level;
 
 typedef struct blttree_strategy {
@@ -59,10 +60,13 @@ static inline const blttree_strategy *blttree_of(const dpmf_strategy *s) {
 }
 
 /* The level of the item that step t finishes. */
-int blttree_level_at(const blttree_strategy *s, int64_t t);
-
-/* The items of the level that are finished within the steps, from the start of the run that step t belongs to. */
-int64_t blttree_items_after(const blttree_strategy *s, const blttree_level *level, int64_t t);
+static inline int blttree_level_at(const blttree_strategy *s, int64_t t) {
+    int64_t u = t + 1;
+    int l = 0;
+    for (; u % s->level[l].branching == 0; l++)
+        u /= s->level[l].branching;
+    return l;
+}
 
 /* ---- error.c: named workloads step by step, O(levels x buffers + buffers^2) each; prefix sums in closed form ---- */
 DPMF_MUST_CHECK dpmf_status blttree_squared_errors(const dpmf_strategy *s, const error_question *q, int *done,

@@ -30,20 +30,13 @@ static void release(dpmf_strategy *s) {
     base_free(self->shape);
 }
 
-int blttree_level_at(const blttree_strategy *s, int64_t t) {
-    int64_t u = t + 1;
-    int l = 0;
-    for (; u % s->level[l].branching == 0; l++)
-        u /= s->level[l].branching;
-    return l;
-}
-
 /* The item of the level that step t belongs to, within its run. */
 static int64_t item_at(const level *l, int64_t t) {
     return t / l->span % l->branching;
 }
 
-int64_t blttree_items_after(const blttree_strategy *s, const level *l, int64_t t) {
+/* The items of the level that are finished within the steps, from the start of the run that step t belongs to. */
+static int64_t items_after(const blttree_strategy *s, const level *l, int64_t t) {
     const int64_t start = t / l->span / l->branching * l->branching;
     const int64_t finished = s->base.steps / l->span - start;
     return finished < l->branching - 1 ? finished : l->branching - 1;
@@ -75,13 +68,12 @@ static void feed_level(const level *l, double x, double *m, double *sum) {
 }
 
 /* The sums of the levels below c, which begin again. */
-static double take_below(const blttree_strategy *s, int c, walk *w) {
+static double take_below(int c, walk *w) {
     double sum = 0;
     for (int l = 0; l < c; l++)
         sum += w->sum[l];
     memset(w->m, 0, (size_t)c * sizeof w->m[0]);
     memset(w->sum, 0, (size_t)c * sizeof w->sum[0]);
-    (void)s;
     return sum;
 }
 
@@ -92,7 +84,7 @@ static dpmf_status apply(const dpmf_strategy *s, const double *x, double *y) {
     for (int64_t t = 0; t < s->steps; t++) {
         const int c = blttree_level_at(self, t);
         const level *l = &self->level[c];
-        const double item = x[t] + take_below(self, c, w);
+        const double item = x[t] + take_below(c, w);
         y[t] = l->weight * (item + read_buffers(l, w->m[c]));
         feed_level(l, item, w->m[c], &w->sum[c]);
     }
@@ -108,7 +100,7 @@ static dpmf_status solve(const dpmf_strategy *s, const double *y, double *x) {
         const int c = blttree_level_at(self, t);
         const level *l = &self->level[c];
         const double item = y[t] / l->weight - read_buffers(l, w->m[c]);
-        x[t] = item - take_below(self, c, w);
+        x[t] = item - take_below(c, w);
         feed_level(l, item, w->m[c], &w->sum[c]);
     }
     base_free(w);
@@ -147,7 +139,7 @@ static dpmf_status column(const dpmf_strategy *s, int64_t j, double *out) {
     for (int k = 0; k < self->levels; k++) {
         const level *l = &self->level[k];
         const int64_t start = j / l->span / l->branching * l->branching, first = item_at(l, j);
-        const int64_t items = blttree_items_after(self, l, j);
+        const int64_t items = items_after(self, l, j);
         for (int64_t i = first; i < items; i++)
             out[(start + i + 1) * l->span - 1] = l->weight * l->column[i - first];
     }
@@ -160,7 +152,7 @@ static dpmf_status column_norms(const dpmf_strategy *s, double *norms) {
         double sum = 0;
         for (int k = 0; k < self->levels; k++) {
             const level *l = &self->level[k];
-            const int64_t rows = blttree_items_after(self, l, j) - item_at(l, j);
+            const int64_t rows = items_after(self, l, j) - item_at(l, j);
             if (rows > 0) sum += l->weight * l->weight * l->squares[rows];
         }
         norms[j] = sqrt(sum);
@@ -192,7 +184,7 @@ static dpmf_status gram(const dpmf_strategy *s, int64_t lag, double *values) {
         for (int more = 0; more < 2; more++)
             fill_products(l, apart + more, products[more]);
         for (int64_t t = 0; t + lag < s->steps; t++) {
-            const int64_t u = t + lag, rows = blttree_items_after(self, l, u) - item_at(l, u);
+            const int64_t u = t + lag, rows = items_after(self, l, u) - item_at(l, u);
             if (t / run != u / run || rows <= 0) continue;
             values[t] += l->weight * l->weight * products[item_at(l, u) - item_at(l, t) - apart][rows];
         }
@@ -209,10 +201,82 @@ static int longest_column(const dpmf_strategy *s, dpmf_sensitivity *out) {
     double sum = 0;
     for (int k = 0; k < self->levels; k++)
         sum += self->level[k].weight * self->level[k].weight * self->level[k].squares[self->level[k].items];
-    *out = (dpmf_sensitivity){.value = sqrt(sum),
-                              .kind = DPMF_EXACT,
-                              .method = sensitivity_method_text(SENSITIVITY_METHOD_COLUMN)};
+    *out = (dpmf_sensitivity){
+        .value = sqrt(sum), .kind = DPMF_EXACT, .method = sensitivity_method_text(SENSITIVITY_METHOD_COLUMN)};
     return 1;
+}
+
+/* sum_k c_k c_{k+apart} over the items of a run, in closed form; 0 < apart < items. */
+static double product_of(const level *l, int64_t apart) {
+    const blt_parameters *c = &l->c;
+    const double rows = (double)(l->items - apart - 1); /* those below the first */
+    double sum = 0;
+    for (int i = 0; i < c->count; i++) {
+        double after = 0;
+        for (int j = 0; j < c->count; j++)
+            after += c->scale[j] * blt_geometric(rows, c->gap[i] + c->gap[j] * (1 - c->gap[i])).value;
+        sum += c->scale[i] * exp((double)(apart - 1) * log1p(-c->gap[i])) * (1 + (1 - c->gap[i]) * after);
+    }
+    return sum;
+}
+
+/*
+ * No entry of C'C is negative, and two steps that are at least `lag` apart and in one run of a level are at least lag/M of its
+ * items apart. Where the coefficients of every level fall, so do their products with the distance: the sum over levels bounds
+ * (C'C)[t, u] for all of u - t >= lag, in O(buffers^2).
+ */
+static double largest_beyond(const blttree_strategy *s, int64_t lag) {
+    double sum = 0;
+    for (int k = 0; k < s->levels; k++) {
+        const level *l = &s->level[k];
+        const int64_t apart = lag / l->span;
+        if (apart < l->items) sum += l->weight * l->weight * (apart == 0 ? l->squares[l->items] : product_of(l, apart));
+    }
+    return sum;
+}
+
+static int coefficients_fall(const blttree_strategy *s) {
+    for (int k = 0; k < s->levels; k++) {
+        double sum = 0;
+        for (int i = 0; i < s->level[k].c.count; i++)
+            sum += s->level[k].c.scale[i];
+        if (!(sum <= 1)) return 0;
+    }
+    return 1;
+}
+
+static const double ROUNDING = 1e-11; /* of the exponential of a large number, and of sums of positive ones */
+
+/* Up to here the general routes are as good or better, and take seconds. */
+enum { GENERAL_MAX = 16384 };
+
+/*
+ * Steps in any place that keep their distance: the sum over all pairs of participations, d = 1, 2, ... of them apart. In
+ * shuffled epochs those are at least (d-1)b + 1 steps apart, and 2d of them (2d-1)b + 1: of two pairs that share their middle one
+ * is at least half of that apart. The k - d pairs of a d make d chains of such pairs, i, i + d, i + 2d, ...
+ */
+static double pairs_beyond(const blttree_strategy *s, const sensitivity_task *task, int64_t d) {
+    const int64_t k = task->k, b = task->b;
+    if (sensitivity_task_pattern(task) == WORKLOAD_APART) return (double)(k - d) * largest_beyond(s, d * b);
+    const int64_t whole = (k - d) / d, longer = (k - d) % d;
+    const int64_t halves = longer * ((whole + 1) / 2) + (d - longer) * (whole / 2);
+    return (double)(k - d - halves) * largest_beyond(s, (d - 1) * b + 1) +
+           (double)halves * largest_beyond(s, ((2 * d - 1) * b + 2) / 2);
+}
+
+static dpmf_status sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
+                               sensitivity_found *out) {
+    const blttree_strategy *self = cast(s);
+    const workload_pattern pattern = sensitivity_task_pattern(task);
+    *done = task->strategy == s && task->bound == DPMF_BOUND_AUTO && s->steps > GENERAL_MAX &&
+            (pattern == WORKLOAD_APART || pattern == WORKLOAD_EPOCHS) && coefficients_fall(self);
+    if (!*done) return DPMF_OK;
+    TRY(sensitivity_check_visits((double)task->k));
+    double sum = (double)task->k * largest_beyond(self, 0);
+    for (int64_t d = 1; d < task->k; d++)
+        sum += 2 * pairs_beyond(self, task, d);
+    *out = (sensitivity_found){sum * (1 + ROUNDING), DPMF_UPPER_BOUND, SENSITIVITY_METHOD_DISTANCE};
+    return DPMF_OK;
 }
 
 static void write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
@@ -240,6 +304,7 @@ static const strategy_ops BLTTREE = {.class_name = "blt-tree",
                                      .squared_error_range = blttree_error_range,
                                      .squared_error_sums = blttree_error_sums,
                                      .longest_column = longest_column,
+                                     .sensitivity = sensitivity,
                                      .write = write};
 
 /* ---- made ---- */
@@ -326,11 +391,13 @@ dpmf_status blttree_create(const dpmf_workload *workload, const dpmf_strategy_op
     dpmf_status status = DPMF_OK;
     if (branching > BLTTREE_BRANCHING_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT,
-                         "family " DPMF_FAMILY_BLT_TREE ": %lld steps in %d levels have %lld items in a level, accepted up "
+                         "family " DPMF_FAMILY_BLT_TREE
+                         ": %lld steps in %d levels have %lld items in a level, accepted up "
                          "to 2^24: more levels",
                          (long long)n, wanted, (long long)branching);
     TRY(strategy_new(&BLTTREE, sizeof *s, DPMF_FAMILY_BLT_TREE, n, (dpmf_strategy **)&s));
-    for (int64_t left = n; left > 0; left /= branching) { /* the items of this level that are finished within the steps */
+    for (int64_t left = n; left > 0;
+         left /= branching) { /* the items of this level that are finished within the steps */
         level *l = &s->level[s->levels++];
         l->branching = left < branching ? left + 1 : branching;
         const int64_t items = l->branching - 1;
@@ -362,16 +429,18 @@ static dpmf_status read_level(const double *line, const base_tensor *scale, cons
                       line[1] == rint(line[1]) && line[1] >= 0 && line[1] <= BLT_MAX && line[2] >= 1e-100 &&
                       line[2] <= 1e100;
     if (!sound || *from + (int64_t)line[1] > given)
-        return base_fail(DPMF_ERROR_FORMAT,
-                         "mechanism file: a level of %g items, %g buffers and weight %g, accepted 2 to 2^24, 0 to %d (as "
-                         "many as there are scales) and a positive number",
-                         line[0], line[1], line[2], BLT_MAX);
+        return base_fail(
+            DPMF_ERROR_FORMAT,
+            "mechanism file: a level of %g items, %g buffers and weight %g, accepted 2 to 2^24, 0 to %d (as "
+            "many as there are scales) and a positive number",
+            line[0], line[1], line[2], BLT_MAX);
     const int count = (int)line[1];
     for (int i = 0; i < count; i++) {
         const double alpha = scale->values[*from + i], g = gap->values[*from + i];
         if (!(alpha > 0 && alpha <= 1e100 && g >= 1e-300 && g <= 1))
             return base_fail(DPMF_ERROR_FORMAT,
-                             "mechanism file: a buffer of scale %g and gap %g, accepted above 0 and 1e-300 to 1", alpha, g);
+                             "mechanism file: a buffer of scale %g and gap %g, accepted above 0 and 1e-300 to 1", alpha,
+                             g);
     }
     out->branching = (int64_t)line[0];
     out->weight = line[2];
