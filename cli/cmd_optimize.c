@@ -172,8 +172,10 @@ int cmd_optimize(const arguments *given) {
     if (code == 0) code = check_family_options(given, &how);
     if (code == 0) code = problem_without_strategy(given, &p, &other_workload);
     if (code == 0 && option_given(given, OPTION_OPTIMIZE_PARTICIPATION))
-        code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, dpmf_workload_get(p.workload).steps,
-                                  &other_participation);
+        code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION,
+                                  stamp_steps(given, dpmf_workload_get(p.workload).steps), &other_participation);
+    if (code == 0 && stamps_chosen(given) && option_given(given, OPTION_OPTIMIZE_WORKLOAD))
+        code = fail(EXIT_USAGE, "--stamps auto chooses by the loss on --workload: --optimize-workload takes a number");
     if (code == 0) {
         how.loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
         how.bands = given->count[OPTION_BANDS];
@@ -183,11 +185,14 @@ int cmd_optimize(const arguments *given) {
         if (option_is(given, OPTION_NORMALIZE, "within")) how.normalize = DPMF_NORMALIZE_WITHIN;
         how.weights = p.weights;
         how.run = run_with((int)given->count[OPTION_THREADS]);
+        const bool stamped = option_given(given, OPTION_STAMPS) && given->count[OPTION_STAMPS] != 1;
+        if (stamped) how.stamps = given->count[OPTION_STAMPS];
+        if (stamped) how.stamp_participation = other_participation;
         target to = {other_workload == NULL ? p.workload : other_workload,
-                     other_participation == NULL ? p.participation : other_participation,
+                     other_participation == NULL || stamped ? p.participation : other_participation,
                      other_workload == NULL && other_participation == NULL, &how};
-        snprintf(p.own_made_by, sizeof p.own_made_by, "optimized for %.60s",
-                 dpmf_participation_get(to.participation).text);
+        snprintf(p.own_made_by, sizeof p.own_made_by, "%soptimized for %.50s", stamped ? "stamps, " : "",
+                 dpmf_participation_get(other_participation == NULL ? p.participation : other_participation).text);
         p.made_by = p.own_made_by;
         code = optimize_and_print(given, &to, &p);
     }

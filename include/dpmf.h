@@ -640,7 +640,19 @@ typedef struct dpmf_optimize_options {
     double tolerance; /* on optimum_upper/optimum_lower - 1 where there are bounds; 1e-10 to 1 */
     const double *weights; /* NULL or `steps` numbers > 0; RMS loss only */
     dpmf_run run;
+    int64_t stamps; /* the best strategy of steps/stamps steps, repeated: a divisor of steps; DPMF_STAMPS_AUTO; 0 and 1: once */
+    const dpmf_participation *stamp_participation; /* what one stamp is optimized for; NULL: what `participation` leaves of
+                                                    * it in one stamp. Single and full fit any number of steps */
+    const dpmf_strategy_options *closed_form;      /* not NULL: no search, but dpmf_strategy_create with these options, for
+                                                    * families that have a closed form; `stamps` counts, not theirs */
 } dpmf_optimize_options;
+
+/*
+ * The number of stamps with the least loss (Choquette-Choo et al. 2023, Appendix D.4): the divisors of steps are tried in
+ * order, until three of them in turn are worse than the best. Weights of a stamp are the means over all stamps; bounds on the
+ * optimum are given where the best is one stamp.
+ */
+#define DPMF_STAMPS_AUTO (-1)
 
 DPMF_API dpmf_optimize_options dpmf_optimize_options_defaults(void); /* RMS, tolerance 1e-6 */
 

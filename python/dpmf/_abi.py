@@ -358,6 +358,9 @@ class dpmf_optimize_options(Structure):
         ("tolerance", c_double),
         ("weights", POINTER(c_double)),
         ("run", dpmf_run),
+        ("stamps", c_int64),
+        ("stamp_participation", POINTER(dpmf_participation)),
+        ("closed_form", POINTER(dpmf_strategy_options)),
     ]
 
 

@@ -127,4 +127,8 @@ dpmf_participation *workload_participation_retain(const dpmf_participation *part
 /* Single participation, which a NULL participation of a public call stands for. */
 DPMF_MUST_CHECK dpmf_status workload_participation_single(int64_t steps, dpmf_participation **out);
 
+/* What can happen of it in `steps` steps of its own: the same kind and separation, and fewer participations. */
+DPMF_MUST_CHECK dpmf_status workload_participation_part(const dpmf_participation *participation, int64_t steps,
+                                                        dpmf_participation **out);
+
 #endif
