@@ -1460,6 +1460,7 @@ typedef struct dpmf_design_options {
     const char *unit; /* what the mechanism protects one of; NULL: "example", and federated: with several participations
                        * it is asked for */
     dpmf_run run;
+    int64_t stamps; /* besides: families without bands repeated this often (dpmf_optimize_options.stamps); 0: none */
 } dpmf_design_options;
 
 DPMF_API dpmf_design_options dpmf_design_options_defaults(void);
@@ -1516,6 +1517,7 @@ typedef struct dpmf_candidate {
     double worst_ratio;        /* federated over a range, where it decides: the largest ratio of its noise to the best
                                 * candidate's at the same separation; 0 elsewhere, where the noise decides */
     int64_t worst_at;          /* that separation */
+    int64_t stamps;            /* how often its strategy is repeated; 1: once */
 } dpmf_candidate;
 
 /* Least noise first (federated: least worst ratio). */

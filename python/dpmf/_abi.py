@@ -653,6 +653,7 @@ class dpmf_design_options(Structure):
         ("tolerance", c_double),
         ("unit", c_char_p),
         ("run", dpmf_run),
+        ("stamps", c_int64),
     ]
 
 
@@ -694,6 +695,7 @@ class dpmf_candidate(Structure):
         ("confidence", c_double),
         ("worst_ratio", c_double),
         ("worst_at", c_int64),
+        ("stamps", c_int64),
     ]
 
 

@@ -52,6 +52,7 @@ class Candidate:
     confidence: float
     worst_ratio: float = 0.0  #: federated over a range, where it decides; 0 elsewhere
     worst_at: int = 0  #: the separation of that ratio
+    stamps: int = 1  #: how often its strategy is repeated
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ def _bytes(count: int) -> str:
 
 
 def _line(row: Candidate, chosen: bool, worst: bool) -> str:
-    name = row.family + (", normalized" if row.normalized else "") + (" *" if row.sampling != "none" else "")
+    name = row.family + (", normalized" if row.normalized else "")
+    name += (", %d stamps" % row.stamps if row.stamps > 1 else "") + (" *" if row.sampling != "none" else "")
     return "%s %-29s %6s %8d %10s %10s %10s %10s %8.2f %8.3g %10s %s  %s" % (
         ">" if chosen else " ",
         name,

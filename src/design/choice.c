@@ -36,6 +36,7 @@ static int compare_candidates(const void *left, const void *right) {
     if (families != 0) return families;
     if (a->info.sampling.count != b->info.sampling.count)
         return compare_integers(a->info.sampling.count, b->info.sampling.count);
+    if (a->info.stamps != b->info.stamps) return compare_integers(a->info.stamps, b->info.stamps);
     return compare_integers(a->info.normalized, b->info.normalized);
 }
 
