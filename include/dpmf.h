@@ -648,9 +648,8 @@ typedef struct dpmf_optimize_options {
 } dpmf_optimize_options;
 
 /*
- * The number of stamps with the least loss (Choquette-Choo et al. 2023, Appendix D.4): the divisors of steps are tried in
- * order, until three of them in turn are worse than the best. Weights of a stamp are the means over all stamps; bounds on the
- * optimum are given where the best is one stamp.
+ * The number of stamps with the least loss (Choquette-Choo et al. 2023, Appendix D.4): every divisor of steps is tried. Weights of
+ * a stamp are the means over all stamps; bounds on the optimum are given where the best is one stamp.
  */
 #define DPMF_STAMPS_AUTO (-1)
 

@@ -15,7 +15,7 @@ from ._library import abi, c, choice, encode_text, flag, handle, integer, run_op
 from ._object import Object
 from .mechanism import Mechanism, Progress, Sensitivity, sensitivity_of
 from .privacy import Privacy, parse, privacy_of, sampling_text
-from .problem import Workload
+from .problem import Workload, stamps_number
 
 __all__ = ["Candidate", "Design", "design"]
 
@@ -280,6 +280,7 @@ def design(
     batch_cap: Optional[int] = None,
     units: Optional[int] = None,
     unit: Optional[str] = None,
+    stamps: Union[int, str, None] = None,
 ) -> Mechanism:
     """The best mechanism for a training run at equal privacy; `Mechanism.design` is the report.
 
@@ -297,6 +298,7 @@ def design(
     units            with a cap: how many there are to draw from
     unit             what the guarantee protects one of; the mechanism records it. None: "example"; federated with several
                      participations: required, for example "user"
+    stamps           besides: families without bands, repeated this often; "auto": the best number for each
     max_overhead, separation_low, separation_high, tolerance    as in the library
     """
     made = workload if isinstance(workload, Workload) else Workload(workload, integer(steps, "steps"))
@@ -326,6 +328,7 @@ def design(
             max_overhead=max_overhead,
             separation_low=separation_low,
             separation_high=separation_high,
+            stamps=stamps_number(stamps),
             tolerance=tolerance,
             batch_cap=batch_cap,
             units=units,

@@ -266,6 +266,7 @@ static void add_choice(text *t, const dpmf_design *d, int64_t chosen) {
     const dpmf_candidate *c = &d->candidates[chosen].info;
     const int max_loss = d->problem.loss == DPMF_LOSS_MAX;
     name(t, c);
+    if (c->stamps > 1) add(t, " in %lld stamps", (long long)c->stamps);
     add(t, "%s. Its %s noise, sigma %.6g x loss %.6g = %.6g, is %s", c->normalized ? ", columns normalized" : "",
         max_loss ? "largest" : "RMS", base_safe_digits(c->sigma, 6, 1),
         base_safe_digits(max_loss ? c->max_loss : c->rms_loss, 6, 1),

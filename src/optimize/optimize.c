@@ -204,7 +204,7 @@ static dpmf_status make_stamps(const stamps_question *q, int64_t stamps, dpmf_st
     part = (problem_facts){.workload = head, .participation = participation};
     TRY_DONE(search_family(q->family, &part, &o, &one, result));
     if (one != NULL) TRY_DONE(strategy_create_repeated(one, stamps, out));
-    if (stamps > 1) { /* the bounds are those of one stamp */
+    if (stamps > 1 || q->o->stamp_participation != NULL) { /* the bounds are those of another problem */
         result->optimum_lower = 0;
         result->optimum_upper = INFINITY;
         result->scope = NULL;
@@ -237,37 +237,40 @@ done:
     return status;
 }
 
-/* One worse number of stamps may lie between two better ones, since only divisors are tried; three never did. */
-enum { STAMPS_WORSE = 3 };
+/* A family may have no strategy for short stamps, or none with a finite loss. */
+static int may_skip(dpmf_status status) {
+    return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL || status == DPMF_ERROR_ARGUMENT;
+}
 
+/* Every divisor is tried: the loss has several minima, for example where a stamp becomes as short as an epoch. */
 static dpmf_status choose_stamps(const stamps_question *q, dpmf_strategy **out, dpmf_optimization *result) {
     const int64_t n = q->p->workload->steps;
-    const int64_t bands = q->o->closed_form == NULL ? q->o->bands : q->o->closed_form->bands;
     dpmf_strategy *best = NULL, *strategy = NULL;
     dpmf_optimization found = {0}, best_found = {0};
-    double least = INFINITY;
-    dpmf_status status = DPMF_OK;
-    for (int64_t stamps = 1, worse = 0; stamps <= n / (bands > 1 ? bands : 1) && worse < STAMPS_WORSE; stamps++) {
-        double loss = INFINITY;
+    double least = INFINITY, loss = INFINITY;
+    dpmf_status status = DPMF_OK, failed = DPMF_OK;
+    for (int64_t stamps = 1; stamps <= n; stamps++) {
         if (n % stamps != 0) continue;
         TRY_DONE(base_progress(&q->o->run, "trying stamps", -1));
-        TRY_DONE(make_stamps(q, stamps, &strategy, &found));
-        if (strategy == NULL) continue;
-        TRY_DONE(stamped_loss(q, strategy, &loss));
-        worse = loss < least ? 0 : worse + 1;
-        if (loss < least) {
+        status = make_stamps(q, stamps, &strategy, &found);
+        if (status == DPMF_OK && strategy != NULL) status = stamped_loss(q, strategy, &loss);
+        if (may_skip(status)) failed = status;
+        if (status != DPMF_OK && !may_skip(status)) goto done;
+        if (status == DPMF_OK && strategy != NULL && loss < least) {
             least = loss;
             dpmf_strategy_free(best);
             best = strategy;
+            strategy = NULL;
             best_found = found;
-        } else {
-            dpmf_strategy_free(strategy);
         }
+        status = DPMF_OK;
+        dpmf_strategy_free(strategy);
         strategy = NULL;
     }
     if (best == NULL) {
-        status = base_fail(DPMF_ERROR_UNSUPPORTED, "family %s: no number of stamps has a strategy with a finite loss",
-                           q->family);
+        status = failed != DPMF_OK ? failed /* with the message of the last attempt */
+                                   : base_fail(DPMF_ERROR_UNSUPPORTED, "family %s: no number of stamps has a strategy",
+                                               q->family);
         goto done;
     }
     *result = best_found;
@@ -285,7 +288,8 @@ dpmf_status optimize_problem(const char *family, const problem_facts *p, const d
                              dpmf_strategy **out, dpmf_optimization *result) {
     const stamps_question q = {family, p, options};
     if (options == NULL || family == NULL || p->workload == NULL ||
-        (options->closed_form == NULL && (options->stamps == 0 || options->stamps == 1)))
+        (options->closed_form == NULL && options->stamp_participation == NULL &&
+         (options->stamps == 0 || options->stamps == 1)))
         return search_family(family, p, options, out, result);
     const int64_t steps = p->workload->steps, stamps = options->stamps == 0 ? 1 : options->stamps;
     if (stamps != DPMF_STAMPS_AUTO && (stamps < 1 || steps % stamps != 0))
