@@ -242,6 +242,9 @@ static int may_skip(dpmf_status status) {
     return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL || status == DPMF_ERROR_ARGUMENT;
 }
 
+/* Less than this is rounding, for example of independent noise, for which stamps change nothing. */
+static const double STAMPS_GAIN = 1e-9;
+
 /* Every divisor is tried: the loss has several minima, for example where a stamp becomes as short as an epoch. */
 static dpmf_status choose_stamps(const stamps_question *q, dpmf_strategy **out, dpmf_optimization *result) {
     const int64_t n = q->p->workload->steps;
@@ -256,7 +259,7 @@ static dpmf_status choose_stamps(const stamps_question *q, dpmf_strategy **out, 
         if (status == DPMF_OK && strategy != NULL) status = stamped_loss(q, strategy, &loss);
         if (may_skip(status)) failed = status;
         if (status != DPMF_OK && !may_skip(status)) goto done;
-        if (status == DPMF_OK && strategy != NULL && loss < least) {
+        if (status == DPMF_OK && strategy != NULL && loss < least * (1 - STAMPS_GAIN)) {
             least = loss;
             dpmf_strategy_free(best);
             best = strategy;
