@@ -207,7 +207,8 @@ int problem_from_options(const arguments *given, problem *out) {
     if (name == NULL) return fail(EXIT_USAGE, "%s needs --family NAME or a mechanism FILE", verbs[given->verb].name);
     int code = check_family(name, given);
     const bool choose = stamps_chosen(given);
-    if (code == 0 && choose && (option_given(given, OPTION_PARAMETERS) || option_given(given, OPTION_OPTIMIZE_WORKLOAD)))
+    if (code == 0 && choose &&
+        (option_given(given, OPTION_PARAMETERS) || option_given(given, OPTION_OPTIMIZE_WORKLOAD)))
         return fail(EXIT_USAGE, "--stamps auto is for closed forms of the workload itself: --parameters and "
                                 "--optimize-workload take a number");
     if (code == 0) code = problem_without_strategy(given, out, &source);
@@ -345,7 +346,8 @@ static int check_strategy_named(const arguments *given, const problem *p) {
         return contradiction(given, OPTION_BRANCHING, info.branching == 0 ? "none" : held);
     }
     if (stamps_chosen(given))
-        return fail(EXIT_USAGE, "--stamps auto: the strategy of a FILE has a fixed number of steps, a number is accepted");
+        return fail(EXIT_USAGE,
+                    "--stamps auto: the strategy of a FILE has a fixed number of steps, a number is accepted");
     if (option_given(given, OPTION_STAMPS) && given->count[OPTION_STAMPS] != stamps) {
         snprintf(held, sizeof held, "%" PRId64, stamps);
         return contradiction(given, OPTION_STAMPS, held);
@@ -397,14 +399,16 @@ static int check_small(const arguments *given, const problem *p) {
 static int repeat_file(const arguments *given, problem *out) {
     const dpmf_mechanism_info m = dpmf_mechanism_get(out->mechanism);
     const int64_t stamps = given->count[OPTION_STAMPS], block = dpmf_strategy_get(m.strategy).steps;
-    const char *workload = option_given(given, OPTION_WORKLOAD) ? option_text(given, OPTION_WORKLOAD)
-                                                                : dpmf_workload_get(m.workload).text;
-    const char *participation = option_given(given, OPTION_PARTICIPATION) ? option_text(given, OPTION_PARTICIPATION)
-                                                                          : dpmf_participation_get(m.participation).text;
+    const char *workload =
+        option_given(given, OPTION_WORKLOAD) ? option_text(given, OPTION_WORKLOAD) : dpmf_workload_get(m.workload).text;
+    const char *participation = option_given(given, OPTION_PARTICIPATION)
+                                    ? option_text(given, OPTION_PARTICIPATION)
+                                    : dpmf_participation_get(m.participation).text;
     char about[SHOWN + 40], shown[SHOWN];
     if (m.weights != NULL && !option_given(given, OPTION_WEIGHTS))
-        return fail(EXIT_USAGE, "--stamps %" PRId64 ": %s has weights for %" PRId64 " steps, --weights for all is required",
-                    stamps, show(given->operand, shown), block);
+        return fail(EXIT_USAGE,
+                    "--stamps %" PRId64 ": %s has weights for %" PRId64 " steps, --weights for all is required", stamps,
+                    show(given->operand, shown), block);
     dpmf_status status = dpmf_strategy_create_stamped(m.strategy, stamps, &out->own_strategy);
     if (status != DPMF_OK) return fail_status(status, "--stamps");
     const int64_t steps = stamps * block;
@@ -441,9 +445,9 @@ int problem_from_file(const arguments *given, problem *out) {
     int code = load_mechanism(given->operand, &out->mechanism);
     if (code != 0) return code;
     if (is_repeated(given, out->mechanism)) {
-        static const option_id others[] = {OPTION_FAMILY,   OPTION_PARAMETERS, OPTION_BANDS,   OPTION_NU,
-                                           OPTION_DECODER,  OPTION_BRANCHING,  OPTION_VARIANT, OPTION_NORMALIZE,
-                                           OPTION_OPTIMIZE_WORKLOAD};
+        static const option_id others[] = {OPTION_FAMILY,  OPTION_PARAMETERS, OPTION_BANDS,
+                                           OPTION_NU,      OPTION_DECODER,    OPTION_BRANCHING,
+                                           OPTION_VARIANT, OPTION_NORMALIZE,  OPTION_OPTIMIZE_WORKLOAD};
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             if (option_given(given, others[i]))
                 return fail(EXIT_USAGE, "--%s: not with --stamps, which repeats the strategy of the FILE as it is",

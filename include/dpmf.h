@@ -364,7 +364,7 @@ typedef struct dpmf_strategy_info {
     int streams;     /* 1: dpmf_strategy_step works */
     int blt_buffers; /* of a BLT (see dpmf_strategy_create_blt); 0: it is none */
     const double *blt_scale,
-        *blt_gap; /* `blt_buffers` numbers each, valid while the strategy exists; NULL: it is none */
+        *blt_gap;      /* `blt_buffers` numbers each, valid while the strategy exists; NULL: it is none */
     int64_t branching; /* children of a node of a tree; 0: it is none */
 } dpmf_strategy_info;
 
@@ -640,10 +640,12 @@ typedef struct dpmf_optimize_options {
     double tolerance; /* on optimum_upper/optimum_lower - 1 where there are bounds; 1e-10 to 1 */
     const double *weights; /* NULL or `steps` numbers > 0; RMS loss only */
     dpmf_run run;
-    int64_t stamps; /* the best strategy of steps/stamps steps, repeated: a divisor of steps; DPMF_STAMPS_AUTO; 0 and 1: once */
-    const dpmf_participation *stamp_participation; /* what one stamp is optimized for; NULL: what `participation` leaves of
+    int64_t
+        stamps; /* the best strategy of steps/stamps steps, repeated: a divisor of steps; DPMF_STAMPS_AUTO; 0 and 1: once */
+    const dpmf_participation
+        *stamp_participation;                 /* what one stamp is optimized for; NULL: what `participation` leaves of
                                                     * it in one stamp. Single and full fit any number of steps */
-    const dpmf_strategy_options *closed_form;      /* not NULL: no search, but dpmf_strategy_create with these options, for
+    const dpmf_strategy_options *closed_form; /* not NULL: no search, but dpmf_strategy_create with these options, for
                                                     * families that have a closed form; `stamps` counts, not theirs */
 } dpmf_optimize_options;
 

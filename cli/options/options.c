@@ -136,9 +136,10 @@ const option_row options[OPTION_TOTAL] = {
          .word = "auto",
          .preset = "1",
          .verbs = EVALUATE | OPTIMIZE | DESIGN,
-         .help = "repeat the strategy of N/S steps S times, restarted each time. S divides N; --bands, --parameters and "
-                 "--optimize-participation then describe N/S steps. auto: the number with the least loss. evaluate: "
-                 "the strategy of a FILE is repeated, over S times its steps. design: stamped candidates besides"},
+         .help =
+             "repeat the strategy of N/S steps S times, restarted each time. S divides N; --bands, --parameters and "
+             "--optimize-participation then describe N/S steps. auto: the number with the least loss. evaluate: "
+             "the strategy of a FILE is repeated, over S times its steps. design: stamped candidates besides"},
     [OPTION_BRANCHING] = {.name = "branching",
                           .kind = KIND_COUNT,
                           .argument = "B",

@@ -292,9 +292,9 @@ static const int64_t STAMPED_STEPS_MAX = 4096;
  */
 dpmf_status design_add_stamped(dpmf_design *d, const strategy_family *f) {
     const dpmf_strategy_options plain = dpmf_strategy_options_defaults();
-    const int searched = f->optimize != NULL && !f->shown.optimize_bands &&
-                         (f->shown.optimize_chooses || d->problem.steps <= STAMPED_STEPS_MAX ||
-                          design_is_named(d, f->shown.name));
+    const int searched =
+        f->optimize != NULL && !f->shown.optimize_bands &&
+        (f->shown.optimize_chooses || d->problem.steps <= STAMPED_STEPS_MAX || design_is_named(d, f->shown.name));
     dpmf_status status = DPMF_OK;
     for (int search = 0; search < 2 && (status == DPMF_OK || design_may_skip(status)); search++) {
         dpmf_optimize_options o = design_optimize_options(d);

@@ -271,9 +271,9 @@ static dpmf_status choose_stamps(const stamps_question *q, dpmf_strategy **out, 
         strategy = NULL;
     }
     if (best == NULL) {
-        status = failed != DPMF_OK ? failed /* with the message of the last attempt */
-                                   : base_fail(DPMF_ERROR_UNSUPPORTED, "family %s: no number of stamps has a strategy",
-                                               q->family);
+        status = failed != DPMF_OK
+                     ? failed /* with the message of the last attempt */
+                     : base_fail(DPMF_ERROR_UNSUPPORTED, "family %s: no number of stamps has a strategy", q->family);
         goto done;
     }
     *result = best_found;
@@ -306,8 +306,9 @@ dpmf_status optimize_problem(const char *family, const problem_facts *p, const d
     dpmf_optimization found;
     TRY(make_stamps(&q, stamps, &strategy, &found));
     if (strategy == NULL)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "family %s: its matrix is not formed for %lld steps, and stamps need it",
-                         family, (long long)(steps / stamps));
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family %s: its matrix is not formed for %lld steps, and stamps need it", family,
+                         (long long)(steps / stamps));
     *result = found;
     if (out != NULL)
         *out = strategy;
