@@ -97,6 +97,7 @@ static int read_options(const arguments *given, dpmf_design_options *how) {
     how->families = option_text(given, OPTION_FAMILIES);
     how->measure = option_given(given, OPTION_MEASURE);
     how->unit = option_text(given, OPTION_UNIT);
+    if (option_given(given, OPTION_STAMPS)) how->stamps = given->count[OPTION_STAMPS];
     if (option_given(given, OPTION_TOLERANCE)) how->tolerance = given->number[OPTION_TOLERANCE];
     how->run = run_with((int)given->count[OPTION_THREADS]);
     if (dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &how->adjacency) != DPMF_OK)
@@ -141,6 +142,7 @@ static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate
     json_known(t, "worst_ratio", c->worst_ratio);
     json_count_known(t, "worst_separation", c->worst_at);
     json_double(t, "noise", c->noise); /* of the loss that decides */
+    json_integer(t, "stamps", c->stamps);
     json_close(t, '}');
 }
 
@@ -198,9 +200,10 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
 enum { NAME_WIDTH = 29, NAME_WIDTH_FEDERATED = 16 };
 
 static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen, bool measured) {
-    char name[40], bands[24] = "-", memory[BYTES_SHOWN], ratio[24] = "-";
+    char name[80], stamps[40] = "", bands[24] = "-", memory[BYTES_SHOWN], ratio[24] = "-";
     const bool worst = c->worst_ratio > 0.0;
-    snprintf(name, sizeof name, "%s%s%s", c->family, c->normalized ? ", normalized" : "",
+    if (c->stamps > 1) snprintf(stamps, sizeof stamps, ", %" PRId64 " stamps", c->stamps);
+    snprintf(name, sizeof name, "%s%s%s%s", c->family, c->normalized ? ", normalized" : "", stamps,
              !dpmf_sampling_is_none(&c->sampling) ? " *" : "");
     if (c->bands > 0) snprintf(bands, sizeof bands, "%" PRId64, c->bands);
     show_bytes(c->memory_bytes, memory);

@@ -259,8 +259,7 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
     if (a->per_step != NULL) json_doubles(t, "per_step_error", steps, a->per_step);
     json_integer(t, "bands", s == NULL ? steps : dpmf_strategy_get(s).bands);
     json_integer(t, "stamps", s == NULL ? 1 : dpmf_strategy_get(s).stamps);
-    if (s != NULL && dpmf_strategy_get(s).branching > 0)
-        json_integer(t, "branching", dpmf_strategy_get(s).branching);
+    if (s != NULL && dpmf_strategy_get(s).branching > 0) json_integer(t, "branching", dpmf_strategy_get(s).branching);
     json_bool(t, "normalized", s == NULL || dpmf_strategy_get(s).is_normalized != 0);
     json_text(t, "adjacency", dpmf_adjacency_name(p->adjacency));
     json_text(t, "unit", p->unit);

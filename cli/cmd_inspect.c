@@ -26,8 +26,7 @@ static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *samp
     json_text(t, "digest", dpmf_mechanism_get(m).digest);
     json_text(t, "made_by", dpmf_mechanism_get(m).made_by);
     json_integer(t, "stamps", dpmf_strategy_get(strategy).stamps);
-    if (dpmf_strategy_get(strategy).branching > 0)
-        json_integer(t, "branching", dpmf_strategy_get(strategy).branching);
+    if (dpmf_strategy_get(strategy).branching > 0) json_integer(t, "branching", dpmf_strategy_get(strategy).branching);
     json_bool(t, "weighted", dpmf_mechanism_get(m).weights != NULL);
     const dpmf_design_limits d = dpmf_mechanism_get(m).designed; /* under which a design chose it, if one did */
     char loss[LOSS_SHOWN];
@@ -58,8 +57,7 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m, const char *sam
     if (d.dim > 0) table_text(t, "designed for", designed_words(&d, words));
     table_integer(t, "steps", dpmf_strategy_get(strategy).steps);
     table_integer(t, "stamps", dpmf_strategy_get(strategy).stamps);
-    if (dpmf_strategy_get(strategy).branching > 2)
-        table_integer(t, "branching", dpmf_strategy_get(strategy).branching);
+    if (dpmf_strategy_get(strategy).branching > 2) table_integer(t, "branching", dpmf_strategy_get(strategy).branching);
     table_integer(t, "bands", dpmf_strategy_get(strategy).bands);
     table_integer(t, "buffers", dpmf_strategy_get(strategy).buffers);
     if (dpmf_strategy_get(strategy).normals > 1)

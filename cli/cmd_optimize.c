@@ -180,8 +180,10 @@ int cmd_optimize(const arguments *given) {
     if (code == 0) code = check_family_options(given, &how);
     if (code == 0) code = problem_without_strategy(given, &p, &other_workload);
     if (code == 0 && option_given(given, OPTION_OPTIMIZE_PARTICIPATION))
-        code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, dpmf_workload_get(p.workload).steps,
-                                  &other_participation);
+        code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION,
+                                  stamp_steps(given, dpmf_workload_get(p.workload).steps), &other_participation);
+    if (code == 0 && stamps_chosen(given) && option_given(given, OPTION_OPTIMIZE_WORKLOAD))
+        code = fail(EXIT_USAGE, "--stamps auto chooses by the loss on --workload: --optimize-workload takes a number");
     if (code == 0) {
         how.bands = given->count[OPTION_BANDS];
         how.shared_seeds = (int)given->count[OPTION_SHARED_SEEDS];
@@ -190,16 +192,20 @@ int cmd_optimize(const arguments *given) {
         if (option_is(given, OPTION_NORMALIZE, "within")) how.normalize = DPMF_NORMALIZE_WITHIN;
         how.weights = p.weights;
         how.run = run_with((int)given->count[OPTION_THREADS]);
+        const bool stamped = option_given(given, OPTION_STAMPS) && given->count[OPTION_STAMPS] != 1;
+        if (stamped) how.stamps = given->count[OPTION_STAMPS];
+        if (stamped) how.stamp_participation = other_participation;
         target to = {other_workload == NULL ? p.workload : other_workload,
-                     other_participation == NULL ? p.participation : other_participation, true, &how};
+                     other_participation == NULL || stamped ? p.participation : other_participation, true, &how};
         if (other_workload != NULL)
             code = same_workload(other_workload, p.workload, option_text(given, OPTION_OPTIMIZE_WORKLOAD),
                                  option_text(given, OPTION_WORKLOAD), &to.same);
-        if (other_participation != NULL && strcmp(dpmf_participation_get(other_participation).text,
-                                                  dpmf_participation_get(p.participation).text) != 0)
+        const dpmf_participation *aim = other_participation == NULL ? p.participation : other_participation;
+        if (aim != p.participation && (stamped || strcmp(dpmf_participation_get(aim).text,
+                                                         dpmf_participation_get(p.participation).text) != 0))
             to.same = false;
-        snprintf(p.own_made_by, sizeof p.own_made_by, "optimized for %.60s",
-                 dpmf_participation_get(to.participation).text);
+        snprintf(p.own_made_by, sizeof p.own_made_by, "%soptimized for %.50s", stamped ? "stamps, " : "",
+                 dpmf_participation_get(aim).text);
         p.made_by = p.own_made_by;
         if (code == 0) code = optimize_and_print(given, &to, &p);
     }

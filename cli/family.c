@@ -83,7 +83,7 @@ int64_t family_bands(const dpmf_strategy *strategy) {
 
 /* Bands and stamps as given, or else as in `shape`, which is changed to them. */
 static int check_shape(const arguments *given, const dpmf_family *kind, int64_t steps, strategy_shape *shape) {
-    if (option_given(given, OPTION_STAMPS)) shape->stamps = given->count[OPTION_STAMPS];
+    if (option_given(given, OPTION_STAMPS) && !stamps_chosen(given)) shape->stamps = given->count[OPTION_STAMPS];
     if (shape->stamps > steps || steps % shape->stamps != 0)
         return fail(EXIT_USAGE, "--stamps %" PRId64 ": a divisor of %" PRId64 " (the steps) is accepted", shape->stamps,
                     steps);
@@ -99,8 +99,7 @@ static int check_shape(const arguments *given, const dpmf_family *kind, int64_t 
     return 0;
 }
 
-static int make_closed_form(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload,
-                            const strategy_shape *shape, dpmf_strategy **out) {
+static dpmf_strategy_options closed_form(const arguments *given, const dpmf_family *kind, const strategy_shape *shape) {
     dpmf_strategy_options made = dpmf_strategy_options_defaults();
     if (kind->bands) made.bands = shape->bands;
     if (kind->nu) made.nu = given->number[OPTION_NU];
@@ -111,6 +110,23 @@ static int make_closed_form(const arguments *given, const dpmf_family *kind, con
     if (option_given(given, OPTION_DECODER))
         made.decoder = option_is(given, OPTION_DECODER, "optimal") ? DPMF_DECODER_OPTIMAL : DPMF_DECODER_RESTART;
     made.column_normalize = shape->normalize;
+    return made;
+}
+
+bool stamps_chosen(const arguments *given) {
+    return option_given(given, OPTION_STAMPS) && given->count[OPTION_STAMPS] == DPMF_STAMPS_AUTO;
+}
+
+int read_closed_form(const arguments *given, const dpmf_family *kind, int64_t steps, dpmf_strategy_options *out) {
+    strategy_shape shape = {0, 1, option_is(given, OPTION_NORMALIZE, "after"), NULL};
+    int code = check_shape(given, kind, steps, &shape);
+    if (code == 0) *out = closed_form(given, kind, &shape);
+    return code;
+}
+
+static int make_closed_form(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload,
+                            const strategy_shape *shape, dpmf_strategy **out) {
+    const dpmf_strategy_options made = closed_form(given, kind, shape);
     dpmf_status status = dpmf_strategy_create(kind->name, workload, &made, out);
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }

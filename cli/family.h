@@ -37,6 +37,12 @@ enum { MADE_BY = 80 };
 int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload, strategy_shape shape,
                   dpmf_strategy **out);
 
+/* Is --stamps auto given? */
+bool stamps_chosen(const arguments *given);
+
+/* The options of a closed form for any number of stamps: 0, or the exit code after a message. */
+int read_closed_form(const arguments *given, const dpmf_family *kind, int64_t steps, dpmf_strategy_options *out);
+
 /* Values and help of options that the library's own tables know: families, participations, samplings; and formats. */
 
 /* Words joined by '|', as option_row.values has them; made once, never freed. */

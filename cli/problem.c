@@ -175,9 +175,15 @@ static int take_columns(const arguments *given, int64_t *out) {
                 show(option_text(given, OPTION_COLUMNS), shown), verbs[given->verb].name);
 }
 
+int64_t stamp_steps(const arguments *given, int64_t steps) {
+    const int64_t stamps = option_given(given, OPTION_STAMPS) ? given->count[OPTION_STAMPS] : 1;
+    return stamps > 1 && steps % stamps == 0 ? steps / stamps : steps;
+}
+
 /* The participation that a strategy would be optimised for must be possible; nothing here depends on it otherwise. */
 static int check_optimize_participation(const arguments *given, int64_t steps) {
     dpmf_participation *participation = NULL;
+    if (given->verb == VERB_OPTIMIZE) steps = stamp_steps(given, steps);
     int code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, steps, &participation);
     dpmf_participation_free(participation);
     return code;
@@ -223,6 +229,25 @@ int problem_without_strategy(const arguments *given, problem *out, dpmf_workload
     return take_columns(given, &out->columns);
 }
 
+/* A closed form with the number of stamps that has the least loss. */
+static int choose_stamps(const arguments *given, const dpmf_family *kind, problem *p) {
+    dpmf_optimize_options how = dpmf_optimize_options_defaults();
+    dpmf_strategy_options made;
+    dpmf_optimization found;
+    int code = read_closed_form(given, kind, dpmf_workload_get(p->workload).steps, &made);
+    if (code == 0) code = take_loss(given, &how.loss, &how.loss_power);
+    if (code != 0) return code;
+    how.stamps = DPMF_STAMPS_AUTO;
+    how.closed_form = &made;
+    how.weights = p->weights;
+    how.run = run_with((int)given->count[OPTION_THREADS]);
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled");
+    dpmf_status status = dpmf_optimize(kind->name, p->workload, p->participation, &how, &p->own_strategy, &found);
+    end_later();
+    progress_clear();
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
 int problem_from_options(const arguments *given, problem *out) {
     const char *name = option_text(given, OPTION_FAMILY);
     dpmf_workload *source = NULL;
@@ -230,8 +255,15 @@ int problem_from_options(const arguments *given, problem *out) {
         return fail(EXIT_USAGE, "%s needs --steps N or a mechanism FILE", verbs[given->verb].name);
     if (name == NULL) return fail(EXIT_USAGE, "%s needs --family NAME or a mechanism FILE", verbs[given->verb].name);
     int code = check_family(name, given);
+    const bool choose = stamps_chosen(given);
+    if (code == 0 && choose &&
+        (option_given(given, OPTION_PARAMETERS) || option_given(given, OPTION_OPTIMIZE_WORKLOAD)))
+        return fail(EXIT_USAGE, "--stamps auto is for closed forms of the workload itself: --parameters and "
+                                "--optimize-workload take a number");
     if (code == 0) code = problem_without_strategy(given, out, &source);
-    if (code == 0)
+    if (code == 0 && choose)
+        code = choose_stamps(given, find_family(name), out);
+    else if (code == 0)
         code = make_strategy(given, find_family(name), source != NULL ? source : out->workload,
                              (strategy_shape){0, 1, option_is(given, OPTION_NORMALIZE, "after"), out->own_made_by},
                              &out->own_strategy);
@@ -381,6 +413,9 @@ static int check_strategy_named(const arguments *given, const problem *p) {
         snprintf(held, sizeof held, "%" PRId64, info.branching);
         return contradiction(given, OPTION_BRANCHING, info.branching == 0 ? "none" : held);
     }
+    if (stamps_chosen(given))
+        return fail(EXIT_USAGE,
+                    "--stamps auto: the strategy of a FILE has a fixed number of steps, a number is accepted");
     if (option_given(given, OPTION_STAMPS) && given->count[OPTION_STAMPS] != stamps) {
         snprintf(held, sizeof held, "%" PRId64, stamps);
         return contradiction(given, OPTION_STAMPS, held);
@@ -426,9 +461,68 @@ static int check_small(const arguments *given, const problem *p) {
     return check_optimize_participation(given, steps);
 }
 
+/*
+ * The strategy of a FILE repeated: a problem of S times its steps, with the file's workload and participation unless others
+ * are given. The file's sigma and sampling hold for its own steps, and are left behind.
+ */
+static int repeat_file(const arguments *given, problem *out) {
+    const dpmf_mechanism_info m = dpmf_mechanism_get(out->mechanism);
+    const int64_t stamps = given->count[OPTION_STAMPS], block = dpmf_strategy_get(m.strategy).steps;
+    const char *workload =
+        option_given(given, OPTION_WORKLOAD) ? option_text(given, OPTION_WORKLOAD) : dpmf_workload_get(m.workload).text;
+    const char *participation = option_given(given, OPTION_PARTICIPATION)
+                                    ? option_text(given, OPTION_PARTICIPATION)
+                                    : dpmf_participation_get(m.participation).text;
+    char about[SHOWN + 40], shown[SHOWN];
+    if (m.weights != NULL && !option_given(given, OPTION_WEIGHTS))
+        return fail(EXIT_USAGE,
+                    "--stamps %" PRId64 ": %s has weights for %" PRId64 " steps, --weights for all is required", stamps,
+                    show(given->operand, shown), block);
+    dpmf_status status = dpmf_strategy_create_stamped(m.strategy, stamps, &out->own_strategy);
+    if (status != DPMF_OK) return fail_status(status, "--stamps");
+    const int64_t steps = stamps * block;
+    if (option_given(given, OPTION_STEPS) && given->count[OPTION_STEPS] != steps)
+        return fail(EXIT_USAGE, "--steps %" PRId64 ": %" PRId64 " stamps of %" PRId64 " steps are %" PRId64,
+                    given->count[OPTION_STEPS], stamps, block, steps);
+    status = dpmf_workload_parse(workload, steps, &out->own_workload);
+    snprintf(about, sizeof about, "--workload for %" PRId64 " steps", steps);
+    if (status != DPMF_OK) return fail_status(status, about);
+    status = dpmf_participation_parse(participation, steps, &out->own_participation);
+    snprintf(about, sizeof about, "--participation for %" PRId64 " steps", steps);
+    if (status != DPMF_OK) return fail_status(status, about);
+    int code = make_weights(given, steps, &out->own_weights);
+    if (code != 0) return code;
+    snprintf(out->own_made_by, sizeof out->own_made_by, "%.58s, repeated", m.made_by);
+    out->workload = out->own_workload;
+    out->participation = out->own_participation;
+    out->strategy = out->own_strategy;
+    out->weights = out->own_weights.values;
+    out->adjacency = option_given(given, OPTION_ADJACENCY) ? adjacency_of(given) : m.adjacency;
+    out->sensitivity = option_given(given, OPTION_SENSITIVITY) ? sensitivity_of(given) : m.sensitivity_bound;
+    out->unit = option_given(given, OPTION_UNIT) ? option_text(given, OPTION_UNIT) : m.unit;
+    out->made_by = out->own_made_by;
+    return 0;
+}
+
+/* Is the strategy of the file to be repeated? A file that is stamped already is compared with the number instead. */
+static bool is_repeated(const arguments *given, const dpmf_mechanism *mechanism) {
+    return option_given(given, OPTION_STAMPS) && given->count[OPTION_STAMPS] > 1 &&
+           dpmf_strategy_get(dpmf_mechanism_get(mechanism).strategy).stamps == 1;
+}
+
 int problem_from_file(const arguments *given, problem *out) {
     int code = load_mechanism(given->operand, &out->mechanism);
     if (code != 0) return code;
+    if (is_repeated(given, out->mechanism)) {
+        static const option_id others[] = {OPTION_FAMILY,  OPTION_PARAMETERS, OPTION_BANDS,
+                                           OPTION_NU,      OPTION_DECODER,    OPTION_BRANCHING,
+                                           OPTION_VARIANT, OPTION_NORMALIZE,  OPTION_OPTIMIZE_WORKLOAD};
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+            if (option_given(given, others[i]))
+                return fail(EXIT_USAGE, "--%s: not with --stamps, which repeats the strategy of the FILE as it is",
+                            options[others[i]].name);
+        return repeat_file(given, out);
+    }
     out->workload = dpmf_mechanism_get(out->mechanism).workload;
     out->participation = dpmf_mechanism_get(out->mechanism).participation;
     out->strategy = dpmf_mechanism_get(out->mechanism).strategy;

@@ -39,6 +39,9 @@ int problem_from_file(const arguments *given, problem *out);
 
 void problem_free(problem *p);
 
+/* The steps of one stamp where --stamps has a number that divides them; else all. */
+int64_t stamp_steps(const arguments *given, int64_t steps);
+
 /* Each: 0, or the exit code after a message. Saving to NULL does nothing. */
 int load_mechanism(const char *path, dpmf_mechanism **out);
 int save_mechanism(const dpmf_mechanism *mechanism, const char *path);

@@ -415,7 +415,7 @@ typedef struct dpmf_strategy_info {
     int streams;     /* 1: dpmf_strategy_step works */
     int blt_buffers; /* of a BLT (see dpmf_strategy_create_blt); 0: it is none */
     const double *blt_scale,
-        *blt_gap; /* `blt_buffers` numbers each, valid while the strategy exists; NULL: it is none */
+        *blt_gap;      /* `blt_buffers` numbers each, valid while the strategy exists; NULL: it is none */
     int64_t branching; /* children of a node of a tree; 0: it is none */
     /*
      * C^-1 as a BLT, with decays 1 - gap (Pillutla et al. 2025, Lemma 2.16); NULL unless all scales of C are positive and its
@@ -744,7 +744,20 @@ typedef struct dpmf_optimize_options {
                        * Eq. 3.27), which any number of steps allows */
     double loss_power;                  /* of DPMF_LOSS_LP; lp, last and own: banded, toeplitz, banded-toeplitz */
     const dpmf_loss_function *own_loss; /* of DPMF_LOSS_OWN */
+    int64_t
+        stamps; /* the best strategy of steps/stamps steps, repeated: a divisor of steps; DPMF_STAMPS_AUTO; 0 and 1: once */
+    const dpmf_participation
+        *stamp_participation;                 /* what one stamp is optimized for; NULL: what `participation` leaves of
+                                                    * it in one stamp. Single and full fit any number of steps */
+    const dpmf_strategy_options *closed_form; /* not NULL: no search, but dpmf_strategy_create with these options, for
+                                                    * families that have a closed form; `stamps` counts, not theirs */
 } dpmf_optimize_options;
+
+/*
+ * The number of stamps with the least loss (Choquette-Choo et al. 2023, Appendix D.4): every divisor of steps is tried. Weights of
+ * a stamp are the means over all stamps; bounds on the optimum are given where the best is one stamp.
+ */
+#define DPMF_STAMPS_AUTO (-1)
 
 DPMF_API dpmf_optimize_options dpmf_optimize_options_defaults(void); /* RMS, tolerance 1e-6 */
 
@@ -1561,6 +1574,7 @@ typedef struct dpmf_design_options {
                         * compared by the loss; DPMF_LOSS_OWN is refused */
     const dpmf_participation *participation; /* patterns from a file, in the place of epochs, federated and sampling; NULL: none.
                                               * Only read by dpmf_design_create */
+    int64_t stamps; /* besides: families without bands repeated this often (dpmf_optimize_options.stamps); 0: none */
 } dpmf_design_options;
 
 DPMF_API dpmf_design_options dpmf_design_options_defaults(void);
@@ -1618,6 +1632,7 @@ typedef struct dpmf_candidate {
                                 * candidate's at the same separation; 0 elsewhere, where the noise decides */
     int64_t worst_at;          /* that separation */
     double loss, noise;        /* the loss that decides, and sigma x it */
+    int64_t stamps;            /* how often its strategy is repeated; 1: once */
 } dpmf_candidate;
 
 /* Least noise first (federated: least worst ratio). */

@@ -149,14 +149,18 @@ const option_row options[OPTION_TOTAL] = {
                    .preset = "0",
                    .verbs = EVALUATE,
                    .help = "damping of the Toeplitz square root: coefficient t is multiplied by (1-X)^t"},
-    [OPTION_STAMPS] = {.name = "stamps",
-                       .kind = KIND_COUNT,
-                       .argument = "S",
-                       .count_low = 1,
-                       .preset = "1",
-                       .verbs = EVALUATE,
-                       .help = "repeat the strategy of N/S steps S times, restarted each time. S divides N; --bands "
-                               "and --parameters then describe N/S steps"},
+    [OPTION_STAMPS] =
+        {.name = "stamps",
+         .kind = KIND_COUNT,
+         .argument = "S|auto",
+         .count_low = 1,
+         .word = "auto",
+         .preset = "1",
+         .verbs = EVALUATE | OPTIMIZE | DESIGN,
+         .help =
+             "repeat the strategy of N/S steps S times, restarted each time. S divides N; --bands, --parameters and "
+             "--optimize-participation then describe N/S steps. auto: the number with the least loss. evaluate: "
+             "the strategy of a FILE is repeated, over S times its steps. design: stamped candidates besides"},
     [OPTION_BRANCHING] = {.name = "branching",
                           .kind = KIND_COUNT,
                           .argument = "B",

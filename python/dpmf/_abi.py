@@ -410,6 +410,9 @@ class dpmf_optimize_options(Structure):
         ("damped", c_int),
         ("loss_power", c_double),
         ("own_loss", POINTER(dpmf_loss_function)),
+        ("stamps", c_int64),
+        ("stamp_participation", POINTER(dpmf_participation)),
+        ("closed_form", POINTER(dpmf_strategy_options)),
     ]
 
 
@@ -707,6 +710,7 @@ class dpmf_design_options(Structure):
         ("run", dpmf_run),
         ("loss_power", c_double),
         ("participation", POINTER(dpmf_participation)),
+        ("stamps", c_int64),
     ]
 
 
@@ -750,6 +754,7 @@ class dpmf_candidate(Structure):
         ("worst_at", c_int64),
         ("loss", c_double),
         ("noise", c_double),
+        ("stamps", c_int64),
     ]
 
 

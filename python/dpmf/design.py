@@ -16,7 +16,7 @@ from ._object import Object
 from .loss import Loss
 from .mechanism import Mechanism, Progress, Sensitivity, sensitivity_of
 from .privacy import Privacy, parse, privacy_of, sampling_text
-from .problem import Participation, Workload
+from .problem import Participation, Workload, stamps_number
 
 __all__ = ["Candidate", "Design", "design"]
 
@@ -55,6 +55,7 @@ class Candidate:
     worst_at: int = 0  #: the separation of that ratio
     loss: float = 0.0  #: the loss that decides
     noise: float = 0.0  #: sigma x loss
+    stamps: int = 1  #: how often its strategy is repeated
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ def _bytes(count: int) -> str:
 
 
 def _line(row: Candidate, chosen: bool, worst: bool) -> str:
-    name = row.family + (", normalized" if row.normalized else "") + (" *" if row.sampling != "none" else "")
+    name = row.family + (", normalized" if row.normalized else "")
+    name += (", %d stamps" % row.stamps if row.stamps > 1 else "") + (" *" if row.sampling != "none" else "")
     return "%s %-29s %6s %8d %10s %10s %10s %10s %8.2f %8.3g %10s %s  %s" % (
         ">" if chosen else " ",
         name,
@@ -282,6 +284,7 @@ def design(
     batch_cap: Optional[int] = None,
     units: Optional[int] = None,
     unit: Optional[str] = None,
+    stamps: Union[int, str, None] = None,
 ) -> Mechanism:
     """The best mechanism for a training run at equal privacy; `Mechanism.design` is the report.
 
@@ -300,6 +303,7 @@ def design(
     units            with a cap: how many there are to draw from
     unit             what the guarantee protects one of; the mechanism records it. None: "example"; federated with several
                      participations: required, for example "user"
+    stamps           besides: families without bands, repeated this often; "auto": the best number for each
     max_overhead, separation_low, separation_high, tolerance    as in the library
     """
     made = workload if isinstance(workload, Workload) else Workload(workload, integer(steps, "steps"))
@@ -335,6 +339,7 @@ def design(
             max_overhead=max_overhead,
             separation_low=separation_low,
             separation_high=separation_high,
+            stamps=stamps_number(stamps),
             tolerance=tolerance,
             batch_cap=batch_cap,
             units=units,

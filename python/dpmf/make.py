@@ -6,14 +6,15 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Optional, Sequence, Tuple, Union
 
 from . import errors
-from ._library import abi, c, choice, doubles, encode_text, handle, integer, numbers, path_bytes, run_options, select, struct_of, text
+from ._library import (
+    abi, c, choice, doubles, encode_text, flag, handle, integer, numbers, path_bytes, run_options, select, struct_of, text)
 from .loss import Loss, LossLike
 from .mechanism import Certificate, Mechanism, Progress
 from .privacy import parse, sampling_of
-from .problem import Participation, Strategy, Workload
+from .problem import Participation, Strategy, Workload, stamps_number
 
 __all__ = ["evaluate", "load", "optimize", "save"]
 
@@ -109,6 +110,22 @@ def make(
     return made
 
 
+def _optimized(
+    family: str, workload: Workload, participation: Participation, wanted: Any
+) -> Tuple[Optional[Strategy], Any]:
+    """What dpmf_optimize finds; None: bounds without a strategy."""
+    result, out = abi.dpmf_optimization(), ctypes.POINTER(abi.dpmf_strategy)()
+    c.dpmf_optimize(
+        encode_text(family, "family"),
+        workload._handle,
+        participation._handle,
+        ctypes.byref(wanted),
+        ctypes.byref(out),
+        ctypes.byref(result),
+    )
+    return (Strategy._of(out) if out else None), result
+
+
 def evaluate(
     strategy: Union[str, Strategy],
     steps: Optional[int] = None,
@@ -117,11 +134,12 @@ def evaluate(
     *,
     bands: Optional[int] = None,
     nu: Optional[float] = None,
-    stamps: Optional[int] = None,
+    stamps: Union[int, str, None] = None,
     decoder: str = "default",
     column_normalize: bool = False,
     buffers: Optional[int] = None,
     levels: Optional[int] = None,
+    branching: Optional[int] = None,
     epsilon: Optional[float] = None,
     delta: Optional[float] = None,
     sigma: Optional[float] = None,
@@ -140,7 +158,8 @@ def evaluate(
     """A given strategy, or a family in closed form, as a mechanism.
 
     bands, nu, stamps, decoder, column_normalize,
-    buffers, levels                                 of a family that is named; as it needs them
+    buffers, levels                                 of a family that is named; as it needs them; branching: of trees
+    stamps                                          "auto": the number with the least RMS loss
     epsilon and delta, or sigma                     the first calibrate it
     unit                                            what the guarantee protects one of, "example" or "user"; it is recorded
     columns                                         1: contributions are single numbers, whose sensitivity can be smaller;
@@ -153,18 +172,41 @@ def evaluate(
     2.0000000000000004
     >>> evaluate("tree", 16).rms_loss > evaluate("toeplitz", 16).rms_loss
     True
+    >>> evaluate("tree-full", 64, participation="cyclic:16,4", stamps="auto").strategy.stamps
+    8
     """
     options = select(MECHANISM, locals())
     if steps is None and isinstance(strategy, Strategy):
         steps = strategy.steps
     workload, participation = _problem(steps, workload, participation)
-    family = {"bands": bands, "nu": nu, "stamps": stamps, "buffers": buffers, "levels": levels}
+    family = {"bands": bands, "nu": nu, "stamps": stamps, "buffers": buffers, "levels": levels, "branching": branching}
     given = [name for name, value in family.items() if value is not None]
     given += [] if decoder == "default" else ["decoder"]
     given += ["column_normalize"] if column_normalize else []
     if isinstance(strategy, Strategy):
         if given:
             raise TypeError("%s: a strategy that is made has no options" % ", ".join(sorted(given)))
+    elif stamps == "auto":
+        closed_form = struct_of(
+            "dpmf_strategy_options_defaults",
+            bands=bands,
+            nu=nu,
+            decoder=choice(abi.dpmf_decoder, decoder, "decoder"),
+            column_normalize=flag(column_normalize, "column_normalize"),
+            buffers=buffers,
+            levels=levels,
+            branching=branching,
+        )
+        values = None if weights is None else numbers(weights, "weights")
+        with run_options(threads, progress) as run:
+            wanted = struct_of(
+                "dpmf_optimize_options_defaults",
+                stamps=stamps_number(stamps),
+                closed_form=ctypes.pointer(closed_form),
+                weights=doubles(values),
+                run=run,
+            )
+            strategy = _optimized(strategy, workload, participation, wanted)[0]
     else:
         strategy = Strategy(strategy, workload, decoder=decoder, column_normalize=column_normalize, **family)
     return make(
@@ -192,6 +234,8 @@ def optimize(
     sweep: Optional[bool] = None,
     taper: Optional[float] = None,
     tolerance: Optional[float] = None,
+    stamps: Union[int, str, None] = None,
+    stamp_participation: Any = None,
     epsilon: Optional[float] = None,
     delta: Optional[float] = None,
     sigma: Optional[float] = None,
@@ -211,6 +255,8 @@ def optimize(
     loss                  as in `evaluate`; "lp:P", "last" and functions for banded, toeplitz and banded-toeplitz. A function whose
                           attribute `convex` is true gives `banded` a proven bound
     bands to tolerance    of the search
+    stamps                the best strategy of steps/stamps steps, repeated; "auto": the number with the least loss
+    stamp_participation   what one stamp is optimized for; None: what `participation` leaves of it in one stamp
     the rest              of the mechanism, as in `evaluate`. `Mechanism.certificate` has the outcome of the search
 
     >>> m = optimize("tvblt", 1000, buffers=4)
@@ -218,11 +264,18 @@ def optimize(
     (4, True)
     >>> optimize("blt", 1000, buffers=3).certificate.outcome
     'converged'
+    >>> optimize("dense", 40, participation="cyclic:10,4", stamps=2, stamp_participation="single").strategy.stamps
+    2
     """
     options = select(MECHANISM, locals())
     workload, participation = _problem(steps, workload, participation)
     values = None if weights is None else numbers(weights, "weights")
-    result, out = abi.dpmf_optimization(), ctypes.POINTER(abi.dpmf_strategy)()
+    part = None
+    if isinstance(stamp_participation, Participation):
+        part = stamp_participation
+    elif stamp_participation is not None:
+        repeats = stamps if isinstance(stamps, int) and stamps > 0 else 1
+        part = Participation(stamp_participation, workload.steps // repeats)
     with run_options(threads, progress) as run:
         wanted = struct_of(
             "dpmf_optimize_options_defaults",
@@ -237,19 +290,14 @@ def optimize(
             sweep=sweep,
             taper=taper,
             tolerance=tolerance,
+            stamps=stamps_number(stamps),
+            stamp_participation=None if part is None else part._handle,
         )
         asked = Loss(loss)
         asked.put(wanted)
         with asked.again():
-            c.dpmf_optimize(
-                encode_text(family, "family"),
-                workload._handle,
-                participation._handle,
-                ctypes.byref(wanted),
-                ctypes.byref(out),
-                ctypes.byref(result),
-            )
-    if not out:
+            strategy, result = _optimized(family, workload, participation, wanted)
+    if strategy is None:
         raise errors.UnsupportedError(
             "%s: above %d steps there are bounds, %.9g to %.9g, and no strategy"
             % (family, abi.DPMF_DENSE_STEPS_MAX, result.optimum_lower, result.optimum_upper)
@@ -268,7 +316,7 @@ def optimize(
     return make(
         workload,
         participation,
-        Strategy._of(out),
+        strategy,
         certificate=certificate,
         made_by="optimized for %s loss" % loss if made_by is None else made_by,
         **options,

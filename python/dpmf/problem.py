@@ -204,6 +204,19 @@ class Participation(Object):
         return "Participation(%r, %d)" % (self.text, self.steps)
 
 
+#: DPMF_STAMPS_AUTO, which the library's table of numbers leaves out for its sign.
+STAMPS_AUTO = -1
+
+
+def stamps_number(stamps: Union[int, str, None]) -> Optional[int]:
+    """The library's number for stamps, which may be "auto"."""
+    if isinstance(stamps, str):
+        if stamps != "auto":
+            raise errors.ArgumentError("stamps = %r, accepted: a whole number, or 'auto'" % stamps)
+        return STAMPS_AUTO
+    return stamps
+
+
 class Strategy(Object):
     """C, whose left inverse W shapes the noise.
 
@@ -228,6 +241,7 @@ class Strategy(Object):
         column_normalize: bool = False,
         buffers: Optional[int] = None,
         levels: Optional[int] = None,
+        branching: Optional[int] = None,
     ):
         if not isinstance(workload, Workload):
             raise errors.ArgumentTypeError("workload is a %s, a dpmf.Workload is accepted" % type(workload).__name__)
@@ -240,6 +254,7 @@ class Strategy(Object):
             column_normalize=flag(column_normalize, "column_normalize"),
             buffers=buffers,
             levels=levels,
+            branching=branching,
         )
         super().__init__(
             handle("dpmf_strategy_create", self._free, encode_text(family, "family"), workload._handle, ctypes.byref(options))
@@ -344,6 +359,11 @@ class Strategy(Object):
     @property
     def stamps(self) -> int:
         return c.dpmf_strategy_get(self._handle).stamps
+
+    @property
+    def branching(self) -> int:
+        """Children of a node of a tree; 0: it is none."""
+        return c.dpmf_strategy_get(self._handle).branching
 
     @property
     def blt_parameters(self) -> "Optional[tuple[np.ndarray, np.ndarray]]":

@@ -36,6 +36,7 @@ static int compare_candidates(const void *left, const void *right) {
     if (families != 0) return families;
     if (a->info.sampling.count != b->info.sampling.count)
         return compare_integers(a->info.sampling.count, b->info.sampling.count);
+    if (a->info.stamps != b->info.stamps) return compare_integers(a->info.stamps, b->info.stamps);
     return compare_integers(a->info.normalized, b->info.normalized);
 }
 
@@ -266,6 +267,7 @@ static void add_choice(text *t, const dpmf_design *d, int64_t chosen) {
     char asked[PROBLEM_LOSS_TEXT];
     problem_loss_text(&(problem_loss){d->problem.loss, d->problem.loss_power, NULL}, asked);
     name(t, c);
+    if (c->stamps > 1) add(t, " in %lld stamps", (long long)c->stamps);
     add(t, "%s. Its %s noise, sigma %.6g x loss %.6g = %.6g, is %s", c->normalized ? ", columns normalized" : "",
         d->problem.loss == DPMF_LOSS_MAX   ? "largest"
         : d->problem.loss == DPMF_LOSS_RMS ? "RMS"

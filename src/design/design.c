@@ -75,6 +75,11 @@ static dpmf_status check_numbers(const dpmf_design_options *o, int64_t steps) {
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "design: under min-sep a cap on the batch is a number; one is found (auto) for poisson "
                          "and block-cyclic");
+    if (o->stamps != 0 && o->stamps != DPMF_STAMPS_AUTO &&
+        (o->stamps < 2 || o->stamps > steps || steps % o->stamps != 0))
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "design: stamps = %lld, accepted: a divisor of the %lld steps from 2, or %d to choose",
+                         (long long)o->stamps, (long long)steps, DPMF_STAMPS_AUTO);
     if (o->tolerance != 0 && !(o->tolerance >= 1e-10 && o->tolerance <= 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "design: tolerance %g, accepted 1e-10 to 1, or 0", o->tolerance);
     return DPMF_OK;
@@ -82,6 +87,7 @@ static dpmf_status check_numbers(const dpmf_design_options *o, int64_t steps) {
 
 static dpmf_status check_federated(const dpmf_design_options *o, int64_t steps) {
     if (!o->federated) return DPMF_OK;
+    if (o->stamps != 0) return base_fail(DPMF_ERROR_ARGUMENT, "design: federated and stamps exclude each other");
     if (o->sampling != DPMF_SAMPLING_NONE || o->any_sampling)
         return base_fail(DPMF_ERROR_ARGUMENT, "design: federated and sampling exclude each other");
     if (o->separation_low < 1 || o->separation_low > o->separation_high || o->separation_high > steps)
@@ -224,6 +230,8 @@ static dpmf_status find_candidates(dpmf_design *d) {
                 TRY(f->candidates.search(d));
     for (f = strategy_family_next(NULL); f != NULL; f = strategy_family_next(f))
         if (f->candidates.search_last != NULL) TRY(f->candidates.search_last(d));
+    for (f = strategy_family_next(NULL); f != NULL && d->options.stamps != 0; f = strategy_family_next(f))
+        if (design_is_allowed(d, f->shown.name)) TRY(design_add_stamped(d, f));
     return design_samplings(d);
 }
 

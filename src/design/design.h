@@ -109,6 +109,9 @@ void design_note_skipped(dpmf_design *d, const char *format, ...) __attribute__(
 /* Adds a family without parameters; one that does not support the workload is passed over. */
 DPMF_MUST_CHECK dpmf_status design_add_closed_form(dpmf_design *d, const char *family, const dpmf_sampling *sampling);
 
+/* Adds the family repeated options.stamps times; one that does not support the workload is passed over. */
+DPMF_MUST_CHECK dpmf_status design_add_stamped(dpmf_design *d, const strategy_family *family);
+
 /* design/samplings.c: adds candidates under samplings whose accounts are not those of a sampled step composed. */
 DPMF_MUST_CHECK dpmf_status design_samplings(dpmf_design *d);
 

@@ -171,8 +171,9 @@ static int optimized_place(const dpmf_family *f) {
     return f->optimized;
 }
 
-dpmf_status optimize_problem(const char *family, const problem_facts *p, const dpmf_optimize_options *options,
-                             dpmf_strategy **out, dpmf_optimization *result) {
+/* One stamp, by the family's search. */
+static dpmf_status search_family(const char *family, const problem_facts *p, const dpmf_optimize_options *options,
+                                 dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_workload *workload = p->workload;
     const dpmf_participation *participation = p->participation;
     dpmf_optimize_options o = options == NULL ? dpmf_optimize_options_defaults() : *options;
@@ -203,6 +204,176 @@ dpmf_status optimize_problem(const char *family, const problem_facts *p, const d
 done:
     dpmf_participation_free(single);
     return status;
+}
+
+/*
+ * Stamps (Choquette-Choo et al. 2023, Section 5 and Appendix D.4): the best strategy of n/S steps repeated S times. One stamp is
+ * made for the first n/S steps of the workload, and for the part of the participation that happens in it. The loss of all
+ * stamps together decides their number: more of them make the contributions of a unit add up less, and the noise of
+ * a finished stamp stays.
+ */
+typedef struct stamps_question {
+    const char *family;
+    const problem_facts *p;
+    const dpmf_optimize_options *o;
+} stamps_question;
+
+/* The mean weights of a step of a stamp, or NULL; from base_alloc. */
+static dpmf_status mean_weights(const stamps_question *q, int64_t stamps, double **out) {
+    const int64_t block = q->p->workload->steps / stamps;
+    if (q->o->weights == NULL) return DPMF_OK;
+    TRY(base_alloc_doubles(block, "the weights of a stamp", out));
+    for (int64_t t = 0; t < stamps * block; t++)
+        (*out)[t % block] += q->o->weights[t] / (double)stamps;
+    return DPMF_OK;
+}
+
+/* What one stamp is optimized for. */
+static dpmf_status stamp_participation(const stamps_question *q, int64_t block, dpmf_participation **out) {
+    const dpmf_participation *asked = q->o->stamp_participation, *whole = q->p->participation;
+    if (asked == NULL && whole == NULL) return workload_participation_single(block, out);
+    if (asked == NULL) return workload_participation_part(whole, block, out);
+    if (asked->steps != block && asked->count > 1 && asked->count < asked->steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "stamps: participation %s of %lld steps for a stamp of %lld", asked->text,
+                         (long long)asked->steps, (long long)block);
+    return workload_participation_part(asked, block, out);
+}
+
+/* *out stays NULL where the family has bounds and no strategy for a stamp. */
+static dpmf_status make_stamps(const stamps_question *q, int64_t stamps, dpmf_strategy **out,
+                               dpmf_optimization *result) {
+    const int64_t block = q->p->workload->steps / stamps;
+    problem_facts part = {0};
+    dpmf_workload *head = NULL;
+    dpmf_participation *participation = NULL;
+    dpmf_strategy *one = NULL;
+    double *weights = NULL;
+    dpmf_status status = DPMF_OK;
+    *result = (dpmf_optimization){.optimum_upper = INFINITY};
+    if (q->o->closed_form != NULL) {
+        dpmf_strategy_options made = *q->o->closed_form;
+        made.stamps = stamps;
+        return dpmf_strategy_create(q->family, q->p->workload, &made, out);
+    }
+    dpmf_optimize_options o = *q->o;
+    TRY_DONE(workload_head(q->p->workload, block, &head));
+    TRY_DONE(stamp_participation(q, block, &participation));
+    TRY_DONE(mean_weights(q, stamps, &weights));
+    o.weights = weights;
+    part = (problem_facts){.workload = head, .participation = participation};
+    TRY_DONE(search_family(q->family, &part, &o, &one, result));
+    if (one != NULL) TRY_DONE(strategy_create_repeated(one, stamps, out));
+    if (stamps > 1 || q->o->stamp_participation != NULL) { /* the bounds are those of another problem */
+        result->optimum_lower = 0;
+        result->optimum_upper = INFINITY;
+        result->scope = NULL;
+    }
+done:
+    dpmf_workload_free(head);
+    dpmf_participation_free(participation);
+    dpmf_strategy_free(one);
+    base_free(weights);
+    return status;
+}
+
+static dpmf_status stamped_loss(const stamps_question *q, const dpmf_strategy *strategy, double *out) {
+    const int64_t n = q->p->workload->steps;
+    dpmf_evaluate_options e = dpmf_evaluate_options_defaults();
+    dpmf_sensitivity sensitivity = {0};
+    double *errors = NULL, sum = 0, largest = 0;
+    dpmf_status status = DPMF_OK;
+    e.run = q->o->run;
+    TRY_DONE(base_alloc_doubles(n, "the errors", &errors));
+    TRY_DONE(dpmf_sensitivity_compute(strategy, q->p->participation, &e, &sensitivity));
+    TRY_DONE(dpmf_error_compute(q->p->workload, strategy, &e.run, errors));
+    for (int64_t t = 0; t < n; t++) {
+        sum += (q->o->weights == NULL ? 1 : q->o->weights[t]) * errors[t] * errors[t];
+        largest = fmax(largest, errors[t]);
+    }
+    *out = sensitivity.value * (q->o->loss == DPMF_LOSS_MAX ? largest : sqrt(sum / (double)n));
+done:
+    base_free(errors);
+    return status;
+}
+
+/* A family may have no strategy for short stamps, or none with a finite loss. */
+static int may_skip(dpmf_status status) {
+    return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL || status == DPMF_ERROR_ARGUMENT;
+}
+
+/* Less than this is rounding, for example of independent noise, for which stamps change nothing. */
+static const double STAMPS_GAIN = 1e-9;
+
+/* Every divisor is tried: the loss has several minima, for example where a stamp becomes as short as an epoch. */
+static dpmf_status choose_stamps(const stamps_question *q, dpmf_strategy **out, dpmf_optimization *result) {
+    const int64_t n = q->p->workload->steps;
+    dpmf_strategy *best = NULL, *strategy = NULL;
+    dpmf_optimization found = {0}, best_found = {0};
+    double least = INFINITY, loss = INFINITY;
+    dpmf_status status = DPMF_OK, failed = DPMF_OK;
+    for (int64_t stamps = 1; stamps <= n; stamps++) {
+        if (n % stamps != 0) continue;
+        TRY_DONE(base_progress(&q->o->run, "trying stamps", -1));
+        status = make_stamps(q, stamps, &strategy, &found);
+        if (status == DPMF_OK && strategy != NULL) status = stamped_loss(q, strategy, &loss);
+        if (may_skip(status)) failed = status;
+        if (status != DPMF_OK && !may_skip(status)) goto done;
+        if (status == DPMF_OK && strategy != NULL && loss < least * (1 - STAMPS_GAIN)) {
+            least = loss;
+            dpmf_strategy_free(best);
+            best = strategy;
+            strategy = NULL;
+            best_found = found;
+        }
+        status = DPMF_OK;
+        dpmf_strategy_free(strategy);
+        strategy = NULL;
+    }
+    if (best == NULL) {
+        status = failed != DPMF_OK
+                     ? failed /* with the message of the last attempt */
+                     : base_fail(DPMF_ERROR_UNSUPPORTED, "family %s: no number of stamps has a strategy", q->family);
+        goto done;
+    }
+    *result = best_found;
+    if (out != NULL) {
+        *out = best;
+        best = NULL;
+    }
+done:
+    dpmf_strategy_free(strategy);
+    dpmf_strategy_free(best);
+    return status;
+}
+
+dpmf_status optimize_problem(const char *family, const problem_facts *p, const dpmf_optimize_options *options,
+                             dpmf_strategy **out, dpmf_optimization *result) {
+    const stamps_question q = {family, p, options};
+    if (options == NULL || family == NULL || p->workload == NULL ||
+        (options->closed_form == NULL && options->stamp_participation == NULL &&
+         (options->stamps == 0 || options->stamps == 1)))
+        return search_family(family, p, options, out, result);
+    const int64_t steps = p->workload->steps, stamps = options->stamps == 0 ? 1 : options->stamps;
+    if (stamps != DPMF_STAMPS_AUTO && (stamps < 1 || steps % stamps != 0))
+        return base_fail(DPMF_ERROR_ARGUMENT, "stamps = %lld, accepted: a divisor of the %lld steps, or %d to choose",
+                         (long long)stamps, (long long)steps, DPMF_STAMPS_AUTO);
+    if (p->participation != NULL && p->participation->steps != steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "optimize: a participation of %lld steps for a workload of %lld",
+                         (long long)p->participation->steps, (long long)steps);
+    if (stamps == DPMF_STAMPS_AUTO) return choose_stamps(&q, out, result);
+    dpmf_strategy *strategy = NULL;
+    dpmf_optimization found;
+    TRY(make_stamps(&q, stamps, &strategy, &found));
+    if (strategy == NULL)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family %s: its matrix is not formed for %lld steps, and stamps need it", family,
+                         (long long)(steps / stamps));
+    *result = found;
+    if (out != NULL)
+        *out = strategy;
+    else
+        dpmf_strategy_free(strategy);
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, const dpmf_participation *participation,

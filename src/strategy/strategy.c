@@ -351,6 +351,10 @@ dpmf_status strategy_create_matrix(int64_t steps, const double *matrix, dpmf_str
     return families_table.matrix(steps, matrix, out);
 }
 
+dpmf_status strategy_create_repeated(const dpmf_strategy *block, int64_t stamps, dpmf_strategy **out) {
+    return families_table.repeat(block, stamps, out);
+}
+
 dpmf_strategy_options dpmf_strategy_options_defaults(void) {
     return (dpmf_strategy_options){0};
 }

@@ -249,9 +249,10 @@ enum { STRATEGY_FAMILY_LIST = 400 };
 typedef int (*strategy_family_place)(const dpmf_family *family);
 const char *strategy_family_list(strategy_family_place place, const char *last, char out[STRATEGY_FAMILY_LIST]);
 
-/* Plain forms: C = I; C from a lower-triangular matrix. */
+/* Plain forms: C = I; C from a lower-triangular matrix; any strategy repeated. */
 DPMF_MUST_CHECK dpmf_status strategy_create_identity(int64_t steps, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status strategy_create_matrix(int64_t steps, const double *matrix, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status strategy_create_repeated(const dpmf_strategy *block, int64_t stamps, dpmf_strategy **out);
 
 /* An array of the file with this shape (columns 0: a vector; rows or columns -1: any), or DPMF_ERROR_FORMAT. */
 DPMF_MUST_CHECK dpmf_status strategy_array(const strategy_source *source, const char *name, int64_t rows,

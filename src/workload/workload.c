@@ -402,6 +402,16 @@ dpmf_status workload_participation_single(int64_t steps, dpmf_participation **ou
     return dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, steps, 0, 0, out);
 }
 
+dpmf_status workload_participation_part(const dpmf_participation *p, int64_t steps, dpmf_participation **out) {
+    const int64_t most = (steps - 1) / p->separation + 1;
+    if ((unsigned)p->kind >= KIND_COUNT ||
+        (p->pattern != WORKLOAD_FIXED && p->pattern != WORKLOAD_APART && p->pattern != WORKLOAD_EPOCHS))
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "participation %s: no part of it is one of the named kinds", p->text);
+    if (KINDS[p->kind].plain) return dpmf_participation_create(p->kind, steps, 0, 0, out);
+    if (most == 1) return workload_participation_single(steps, out);
+    return dpmf_participation_create(p->kind, steps, p->count < most ? p->count : most, p->separation, out);
+}
+
 dpmf_participation *workload_participation_retain(const dpmf_participation *participation) {
     dpmf_participation *p = (dpmf_participation *)participation; /* only the count changes */
     __atomic_add_fetch(&p->references, 1, __ATOMIC_RELAXED);

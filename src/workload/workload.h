@@ -203,4 +203,8 @@ void workload_participation_write(const dpmf_participation *participation, base_
 DPMF_MUST_CHECK dpmf_status workload_participation_read(const char *text, int64_t steps, const base_tensors *tensors,
                                                         dpmf_participation **out);
 
+/* What can happen of it in `steps` steps of its own: the same kind and separation, and fewer participations. */
+DPMF_MUST_CHECK dpmf_status workload_participation_part(const dpmf_participation *participation, int64_t steps,
+                                                        dpmf_participation **out);
+
 #endif

@@ -102,7 +102,6 @@ static int64_t common_rows(const tree_strategy *s, int64_t t, int64_t u) {
     return highest >= lowest ? highest - lowest + 1 : 0;
 }
 
-
 /* The level of the highest row that ends with leaf t. */
 static int top_row(const tree_strategy *s, int64_t t) {
     return s->kind != TREE_VANILLA && t == s->base.steps - 1 ? s->levels : trailing_zeros(s, t + 1);

@@ -169,7 +169,8 @@ static double tree_levels_bound(const sensitivity_task *task, const tree_strateg
     return sum;
 }
 
-static dpmf_status separated(const sensitivity_task *task, const tree_strategy *s, double factor, sensitivity_found *out) {
+static dpmf_status separated(const sensitivity_task *task, const tree_strategy *s, double factor,
+                             sensitivity_found *out) {
     double square = 0;
     if (tree_separated_work(task, s) <= task->work_max / 4) {
         TRY(tree_separated(task, s, &square));

@@ -110,6 +110,10 @@ static int64_t smooth_rows(const dpmf_strategy *strategy) {
     return rows;
 }
 
+static double smooth_normals(const dpmf_strategy *s) {
+    return (double)smooth_rows(s) / (double)s->steps;
+}
+
 static int64_t smooth_buffers(const dpmf_strategy *s) {
     return cast(s)->ones;
 }
@@ -237,6 +241,7 @@ static const strategy_ops SMOOTH = {.class_name = "smooth",
                                     .step = smooth_step,
                                     .seeds = smooth_seeds,
                                     .buffers = smooth_buffers,
+                                    .normals = smooth_normals,
                                     .gram = smooth_gram,
                                     .squared_errors = smooth_squared_errors,
                                     .sensitivity = smooth_sensitivity,

@@ -150,7 +150,8 @@ done:
 
 static double separated_work(const sensitivity_task *task, const smooth_strategy *s) {
     double work = 0, numbers = 3 * tree_places_numbers(task, task->n);
-    if (task->length > INT32_MAX) return INFINITY; /* the sizes of nodes beyond the last leaf must not overflow either */
+    if (task->length > INT32_MAX)
+        return INFINITY; /* the sizes of nodes beyond the last leaf must not overflow either */
     for (int i = 1; i < s->zeros; i++)
         for (int j = 1; j <= s->ones; j++) {
             work += tree_places_work(task, smooth_leaves(i - 1, j), smooth_leaves(i, j - 1));

@@ -90,8 +90,7 @@ typedef struct tree_places {
 DPMF_MUST_CHECK dpmf_status tree_places_leaf(const sensitivity_task *task, double own, tree_places *out);
 DPMF_MUST_CHECK dpmf_status tree_places_copy(const tree_places *x, tree_places *out);
 /* *whole becomes the two side by side; the arguments are different objects. */
-DPMF_MUST_CHECK dpmf_status tree_places_append(const sensitivity_task *task, tree_places *whole,
-                                               const tree_places *b);
+DPMF_MUST_CHECK dpmf_status tree_places_append(const sensitivity_task *task, tree_places *whole, const tree_places *b);
 void tree_places_add_node(tree_places *x); /* the leaves are those of a row of C */
 double tree_places_best(const tree_places *x);
 void tree_places_free(tree_places *x);
