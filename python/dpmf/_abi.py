@@ -54,6 +54,7 @@ class dpmf_participation_kind(enum.IntEnum):
     DPMF_PARTICIPATION_MIN_SEPARATION = 2
     DPMF_PARTICIPATION_SHUFFLED = 3
     DPMF_PARTICIPATION_FULL = 4
+    DPMF_PARTICIPATION_PATTERNS = 5
 
 
 class dpmf_decoder(enum.IntEnum):
@@ -646,6 +647,7 @@ class dpmf_design_options(Structure):
         ("tolerance", c_double),
         ("unit", c_char_p),
         ("run", dpmf_run),
+        ("participation", POINTER(dpmf_participation)),
     ]
 
 
