@@ -59,7 +59,7 @@ static bool design_covers(const report *r) {
     dpmf_participation_kind kind = dpmf_participation_get(r->participation).kind;
     return r->steps <= DESIGN_MOST && dpmf_mechanism_get(r->mechanism).weights == NULL &&
            kind != DPMF_PARTICIPATION_SHUFFLED && kind != DPMF_PARTICIPATION_FULL &&
-           kind != DPMF_PARTICIPATION_PATTERNS && !(r->sampled && !r->claimed);
+           !(kind == DPMF_PARTICIPATION_PATTERNS && r->sampled) && !(r->sampled && !r->claimed);
 }
 
 /* Under the constraints of the file's design, unless the page's options say otherwise. */
@@ -99,6 +99,10 @@ static dpmf_status run_design(report *r) {
         if (how.unit == NULL) how.unit = "unit"; /* only the noise of candidates is shown */
         how.separation_low = how.separation_high = dpmf_participation_get(r->participation).separation;
         if (r->limits.separation_high > how.separation_low) how.separation_high = r->limits.separation_high;
+    }
+    if (dpmf_participation_get(r->participation).kind == DPMF_PARTICIPATION_PATTERNS) {
+        how.participation = r->participation;
+        how.unit = dpmf_mechanism_get(r->mechanism).unit != NULL ? dpmf_mechanism_get(r->mechanism).unit : "unit";
     }
     dpmf_status status = dpmf_design_create(r->workload, &how, &r->design);
     if (status != DPMF_OK) return status;

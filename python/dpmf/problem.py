@@ -173,7 +173,9 @@ class Workload(Object):
 
 
 class Participation(Object):
-    """In which steps one privacy unit's data may be used: "single", "cyclic:K,B", "min-sep:K,B", "shuffled:K,B", "full".
+    """In which steps one privacy unit's data may be used: "single", "cyclic:K,B", "min-sep:K,B", "shuffled:K,B", "full",
+    or "file:PATTERNS": steps of one of the patterns of a file, one per line, as numbers from 0 and ranges A-B or A-B:STEP (or a
+    .npy array of rows of 0 and 1). `count` is then the most steps in one pattern, `separation` the least distance within one.
 
     >>> Participation("cyclic:4,250", 1000).count
     4

@@ -53,6 +53,30 @@ class Problems(Case):
             p = dpmf.Participation(what, 60)
             self.assertEqual((p.count, p.separation, p.text), (3, 10, "minsep:3,10"))
 
+    def test_patterns_come_from_a_file_and_stay_in_the_mechanism(self):
+        path = str(self.folder / "patterns.txt")
+        with open(path, "w") as out:
+            out.write("0 5 9\n1-11:5\n2 3  # neighbours\n4,7,8,10\n")
+        rows = np.zeros((4, 12), dtype=bool)
+        for i, steps in enumerate(([0, 5, 9], [1, 6, 11], [2, 3], [4, 7, 8, 10])):
+            rows[i, steps] = True
+        np.save(str(self.folder / "patterns.npy"), rows)
+        m = dpmf.evaluate("identity", 12, participation="file:" + path, epsilon=1.0, delta=1e-6)
+        self.assertAlmostEqual(m.sensitivity.value, 2.0)
+        self.assertEqual((m.participation.count, m.participation.separation), (4, 1))
+        self.assertEqual(m.participation.text, dpmf.Participation("file:" + str(self.folder / "patterns.npy"), 12).text)
+        m.save(str(self.folder / "own.dpmf"))
+        self.assertTrue(dpmf.load(str(self.folder / "own.dpmf")).verify().ok)
+        best = dpmf.optimize("dense", 12, participation="file:" + path)
+        self.assertLess(best.rms_loss, m.rms_loss)
+        d = dpmf.design(12, None, 1.0, 1e-6, participation="file:" + path, unit="user")
+        self.assertEqual(d.participation.text, m.participation.text)
+        self.refused(dpmf.ArgumentError, "one of epochs and participation", dpmf.design, 12, None, 1.0, 1e-6)
+        self.refused(dpmf.ArgumentError, "name the unit", dpmf.design, 12, None, 1.0, 1e-6, participation="file:" + path)
+        with open(path, "a") as out:
+            out.write("3 12\n")
+        self.refused(dpmf.Error, "line 5: step 12, accepted 0 to 11", dpmf.Participation, "file:" + path, 12)
+
     def test_every_strategy_is_its_matrices(self):
         w = dpmf.Workload("prefix", 12)
         for s in (

@@ -32,7 +32,7 @@
  *
  * Several participations: the same with one more freedom, correlations within a unit's contributions
  * (optimum/epochs/bound.c), for the patterns of the draws above, which every unit may keep to: the optimum under cyclic
- * and full participation, and by containment a bound under the others. Patterns of a file, in up to 100 steps, have
+ * and full participation, and by containment a bound under the others. Patterns of a file, in up to 100 steps or if it is forced, have
  * the dual over themselves (optimum/patterns/patterns.h). Contributions must then have as many coordinates
  * as a unit has participations. The scope states the distance within which a mechanism is known, or that V was
  * extrapolated and not climbed.
@@ -316,17 +316,20 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
     return DPMF_OK;
 }
 
+enum { LISTED_STEPS_MAX = 100 }; /* unless the bound is asked for by name: some seconds */
+
 /* The dual over the patterns of a file, where it is above `found`. */
 static dpmf_status listed_bound(const dpmf_workload *a, const dpmf_participation *participation,
-                                const dpmf_evaluate_options *o, epochs_losses losses, dpmf_lower_bound *found) {
+                                const dpmf_evaluate_options *o, int forced, epochs_losses losses,
+                                dpmf_lower_bound *found) {
+    const int64_t most = forced ? PATTERNS_STEPS_MAX : LISTED_STEPS_MAX;
     epochs_lower dual;
-    TRY(patterns_lower_bound(a, participation, o->weights, losses == EPOCHS_RMS_LOSS, &o->run, &dual));
+    TRY(patterns_lower_bound(a, participation, o->weights, losses == EPOCHS_RMS_LOSS, most, &o->run, &dual));
     const double rms = dual.rms_loss > 0 ? round_to(CLIMBED_BITS, dual.rms_loss) : 0;
     const double max = dual.max_loss > 0 ? round_to(CLIMBED_BITS, dual.max_loss) : 0;
     const int both = max >= rms && max >= found->max_loss;
-    const char *scope = SCOPE[both ? EPOCHS + near_of(fmax(dual.rms_gap, dual.max_gap)) : EPOCHS_RMS + near_of(dual.rms_gap)];
-    const double most = fmax(fmax(rms, max), found->max_loss);
-    *found = (dpmf_lower_bound){fmax(rms, found->rms_loss), most, rms > found->rms_loss ? scope : found->scope};
+    const int near = both ? EPOCHS + near_of(fmax(dual.rms_gap, dual.max_gap)) : EPOCHS_RMS + near_of(dual.rms_gap);
+    if (rms > found->rms_loss) *found = (dpmf_lower_bound){rms, fmax(fmax(rms, max), found->max_loss), SCOPE[near]};
     return DPMF_OK;
 }
 
@@ -343,7 +346,7 @@ static dpmf_status strongest_plain(const dpmf_workload *a, const dpmf_participat
     TRY(elementary(a, &p, o, &found));
     const int duals = o->columns == 0 && (like == NULL || is_of_epochs(like)); /* they need vectors */
     if (duals && p.listed != NULL)
-        TRY(listed_bound(a, participation, o, losses, &found));
+        TRY(listed_bound(a, participation, o, like != NULL || o->lower_bound == DPMF_LOWER_BOUND_FORCE, losses, &found));
     else if (duals && p.count > 1)
         TRY(epochs_bound(a, participation, &p, o, losses, known, &found));
     const double times = adjacency_factor(o);

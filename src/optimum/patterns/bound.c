@@ -51,17 +51,16 @@ done:
     return status;
 }
 
-enum { STEPS_MAX = 100 }; /* seconds; the optimum itself is found for more */
 static const double TOLERANCE = 1e-3; /* of a bound that is printed beside a loss; optimize goes further */
 
 dpmf_status patterns_lower_bound(const dpmf_workload *a, const dpmf_participation *p, const double *weights,
-                                 int rms_alone, const dpmf_run *run, epochs_lower *out) {
+                                 int rms_alone, int64_t most, const dpmf_run *run, epochs_lower *out) {
     const int losses = rms_alone || weights != NULL ? 1 : 2;
     epochs_lower found = {.rms_gap = INFINITY, .max_gap = INFINITY};
     *out = found;
     for (int64_t t = 0; weights != NULL && t < a->steps; t++)
         if (!(weights[t] > 0)) return DPMF_OK;
-    if (a->steps > STEPS_MAX || a->form == WORKLOAD_OPERATOR || !p->covers) return DPMF_OK;
+    if (a->steps > most || a->form == WORKLOAD_OPERATOR || !p->covers) return DPMF_OK;
     for (int max_loss = 0; max_loss < losses; max_loss++) {
         const patterns_task task = {.workload = a,
                                     .participation = p,

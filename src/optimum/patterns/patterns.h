@@ -65,9 +65,9 @@ DPMF_MUST_CHECK dpmf_status patterns_solve(const patterns_task *task, patterns_a
 /* A draw of patterns in which every step has at least the probability 1/ *apart; 0: a step is in none. */
 DPMF_MUST_CHECK dpmf_status patterns_draw(const dpmf_participation *participation, double *apart);
 
-/* The dual's value, where the steps are few and all in patterns; 0: unknown. */
+/* The dual's value, where the steps are at most `most` and all in patterns; 0: unknown. */
 DPMF_MUST_CHECK dpmf_status patterns_lower_bound(const dpmf_workload *workload, const dpmf_participation *participation,
-                                                 const double *weights, int rms_alone, const dpmf_run *run,
-                                                 epochs_lower *out);
+                                                 const double *weights, int rms_alone, int64_t most,
+                                                 const dpmf_run *run, epochs_lower *out);
 
 #endif
