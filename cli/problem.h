@@ -23,7 +23,7 @@ typedef struct problem {
     dpmf_workload *own_workload;
     dpmf_participation *own_participation;
     dpmf_strategy *own_strategy;
-    dpmf_array own_weights;
+    double *own_weights;
     char own_made_by[80];
 } problem;
 
@@ -75,7 +75,7 @@ int check_calibrated(const arguments *given, const dpmf_mechanism *mechanism);
 /* The options' own objects. A NULL result means that the option was neither given nor has a default. */
 int make_workload(const arguments *given, option_id id, int64_t steps, dpmf_workload **out);
 int make_participation(const arguments *given, option_id id, int64_t steps, dpmf_participation **out);
-int make_weights(const arguments *given, int64_t steps, dpmf_array *out);
+int make_weights(const arguments *given, int64_t steps, double **out); /* to be freed */
 
 /* Is it the same workload? words: those of their options, or NULL. */
 int same_workload(const dpmf_workload *a, const dpmf_workload *b, const char *words_a, const char *words_b, bool *same);

@@ -8,7 +8,7 @@
  *            later columns do not matter; the squared errors of rows released together add.
  *
  * Both are one matrix S of more or fewer rows than steps, whose squared loss under a mechanism X = C'C is tr(M X^-1) with
- * M = S' diag(p) S, p the weights of the steps (Li et al. 2015, Section 3; Pillutla et al. 2025, Section 1.10.1 has N counting
+ * M = S' diag(p) S, p the weights of the steps (Li and Miklau 2013; Pillutla et al. 2025, Section 1.10.1, has N counting
  * queries). Only M matters for the RMS loss, so the optimum and its duals are those of any lower-triangular R with R'R = M.
  * R comes from orthogonal transformations of S, not from M: the condition number is not squared. In reversed order
  * J M J = L L' with L from the LQ decomposition of J S', and R = J L' J.
