@@ -188,8 +188,8 @@ int cmd_optimize(const arguments *given) {
         if (other_workload != NULL)
             code = same_workload(other_workload, p.workload, option_text(given, OPTION_OPTIMIZE_WORKLOAD),
                                  option_text(given, OPTION_WORKLOAD), &to.same);
-        if (other_participation != NULL && strcmp(dpmf_participation_get(other_participation).text,
-                                                  dpmf_participation_get(p.participation).text) != 0)
+        if (other_participation != NULL &&
+            strcmp(dpmf_participation_get(other_participation).text, dpmf_participation_get(p.participation).text) != 0)
             to.same = false;
         snprintf(p.own_made_by, sizeof p.own_made_by, "optimized for %.60s",
                  dpmf_participation_get(to.participation).text);

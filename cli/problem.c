@@ -249,10 +249,13 @@ static int compare_operators(bool strategies, const void *a, const void *b, int6
  * Is it the same workload? Texts decide unless one of its parts came from a file: then the matrices, or, where a workload is no
  * square matrix, the words of the two options, which name the files.
  */
-int same_workload(const dpmf_workload *a, const dpmf_workload *b, const char *words_a, const char *words_b, bool *same) {
+int same_workload(const dpmf_workload *a, const dpmf_workload *b, const char *words_a, const char *words_b,
+                  bool *same) {
     const dpmf_workload_info x = dpmf_workload_get(a), y = dpmf_workload_get(b);
-    const bool from_file = strstr(x.text, "lr") != NULL || strstr(x.text, "file") != NULL || strstr(x.text, "rows") != NULL;
-    const bool square = x.rows == x.steps && y.rows == y.steps && strstr(x.text, "rows") == NULL && strstr(y.text, "rows") == NULL;
+    const bool from_file =
+        strstr(x.text, "lr") != NULL || strstr(x.text, "file") != NULL || strstr(x.text, "rows") != NULL;
+    const bool square =
+        x.rows == x.steps && y.rows == y.steps && strstr(x.text, "rows") == NULL && strstr(y.text, "rows") == NULL;
     *same = strcmp(x.text, y.text) == 0;
     if (square && (from_file || !*same)) return compare_operators(false, a, b, x.steps, x.steps, same);
     if (from_file) *same = *same && words_a != NULL && words_b != NULL && strcmp(words_a, words_b) == 0;

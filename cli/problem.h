@@ -16,7 +16,7 @@ typedef struct problem {
     dpmf_sensitivity_bound sensitivity;
     dpmf_sampling sampling; /* of a FILE: its figures are at the largest column norm */
     const char *made_by;
-    const char *unit; /* NULL: not recorded */
+    const char *unit;     /* NULL: not recorded */
     const char *made_for; /* the workload of a FILE that is priced on another one; NULL: it is on its own */
     /* The owners of the above. */
     dpmf_mechanism *mechanism;

@@ -65,8 +65,10 @@ static dpmf_status check_rows(int64_t steps, int64_t rows, const double *matrix)
     TRY(base_check_finite(rows * steps, matrix, "workload"));
     for (int64_t r = 0; r < rows; r++)
         if (release_of(steps, matrix + r * steps) < 0)
-            return base_fail(DPMF_ERROR_ARGUMENT, "workload: row %" PRId64 " of the matrix is zero, accepted: rows with a "
-                             "number that is not 0", r);
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "workload: row %" PRId64 " of the matrix is zero, accepted: rows with a "
+                             "number that is not 0",
+                             r);
     return DPMF_OK;
 }
 
@@ -120,15 +122,17 @@ static dpmf_status write_sum_text(const dpmf_workload *w, char **out) {
 dpmf_status workload_fill_sum(int parts, const dpmf_workload *const *part, const double *weights, dpmf_workload *w) {
     char *text = NULL;
     if (parts < 1 || parts > WORKLOAD_PARTS_MAX)
-        return base_fail(DPMF_ERROR_ARGUMENT, "workload: a sum of %d parts, accepted 1 to %d", parts, WORKLOAD_PARTS_MAX);
+        return base_fail(DPMF_ERROR_ARGUMENT, "workload: a sum of %d parts, accepted 1 to %d", parts,
+                         WORKLOAD_PARTS_MAX);
     TRY(base_alloc(parts, sizeof(dpmf_workload *), "the parts of a workload", (void **)&w->part));
     TRY(base_alloc_doubles(parts, "the weights of a workload", &w->weight));
     for (int i = 0; i < parts; i++) {
         if (part[i] == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "workload: part %d of a sum is NULL", i);
         if (part[i]->steps != w->steps || part[i]->form == WORKLOAD_SUM)
-            return base_fail(DPMF_ERROR_ARGUMENT, "workload: part %d of a sum has %" PRId64 " steps%s, accepted %" PRId64
-                             " and no sum in a sum", i, part[i]->steps, part[i]->form == WORKLOAD_SUM ? " and is a sum" : "",
-                             w->steps);
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "workload: part %d of a sum has %" PRId64 " steps%s, accepted %" PRId64
+                             " and no sum in a sum",
+                             i, part[i]->steps, part[i]->form == WORKLOAD_SUM ? " and is a sum" : "", w->steps);
         w->weight[i] = weights == NULL ? 1 : weights[i];
         TRY(workload_check_weight(w->weight[i]));
         w->part[w->parts++] = workload_retain(part[i]);
@@ -162,7 +166,8 @@ static dpmf_status rows_head(const dpmf_workload *w, int64_t steps, dpmf_workloa
     const int64_t rows = w->first[steps];
     double *corner = NULL;
     if (rows == 0)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "no row of the workload is released in the first %" PRId64 " steps", steps);
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "no row of the workload is released in the first %" PRId64 " steps",
+                         steps);
     TRY(base_alloc_doubles(rows * steps, "a corner of the workload", &corner));
     for (int64_t r = 0; r < rows; r++)
         memcpy(corner + r * steps, w->matrix + r * w->steps, (size_t)steps * sizeof *corner);
@@ -342,8 +347,9 @@ dpmf_status workload_reduce(const dpmf_workload *w, const double *weights, doubl
     double more = 0;
     dpmf_status status = DPMF_OK;
     if (n > REDUCED_STEPS_MAX)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "workload %s%s: %" PRId64 " steps, accepted up to %d (it is made a matrix)",
-                         w->text, weights == NULL ? "" : " with weights", n, REDUCED_STEPS_MAX);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "workload %s%s: %" PRId64 " steps, accepted up to %d (it is made a matrix)", w->text,
+                         weights == NULL ? "" : " with weights", n, REDUCED_STEPS_MAX);
     TRY_DONE(base_alloc_doubles(2 * n * n, "a triangular form of the workload", &r.wide));
     TRY_DONE(base_alloc_square(n, "a triangular form of the workload", &r.lower));
     TRY_DONE(add_workload(&r, w, 1));

@@ -167,7 +167,8 @@ dpmf_status dpmf_workload_create(int64_t steps, const dpmf_workload_options *opt
     TRY(check_steps(steps));
     if (options->momentum != 0 || options->decay != 0 || options->learning_rate != NULL ||
         (options->matrix != NULL && options->part != NULL))
-        return base_fail(DPMF_ERROR_ARGUMENT, "workload: a matrix, parts, or momentum, decay and learning rates, accepted: one");
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "workload: a matrix, parts, or momentum, decay and learning rates, accepted: one");
     if (options->matrix != NULL && options->rows == steps && is_lower(steps, options->matrix))
         return dpmf_workload_create_dense(steps, options->matrix, out);
     if (options->part != NULL && options->parts == 1 && options->part[0] != NULL && options->part[0]->steps == steps &&

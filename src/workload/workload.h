@@ -55,7 +55,7 @@ struct dpmf_workload {
     double *matrix; /* rows: rows x n, in the order of their release */
     workload_operator *operator_;
     /* rows, sum */
-    int64_t width; /* answers of a step, at most; 1 for all others */
+    int64_t width;        /* answers of a step, at most; 1 for all others */
     int64_t rows, *first; /* rows first[t] to first[t+1] are released in step t */
     int parts;
     dpmf_workload **part;

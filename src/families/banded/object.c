@@ -543,9 +543,10 @@ dpmf_status banded_optimize(const optimize_task *task, dpmf_strategy **out, dpmf
         return base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers, accepted up to %d",
                          (long long)task->workload->steps, (long long)bands, UNKNOWNS_MAX);
     if (task->workload->form == WORKLOAD_OPERATOR)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "banded C is optimized for named workloads (prefix, momentum, ...), matrices and sums, not for %s",
-                         task->workload->text);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "banded C is optimized for named workloads (prefix, momentum, ...), matrices and sums, not for %s",
+            task->workload->text);
     TRY_DONE(base_alloc_doubles(n * bands, "the bands of C", &rows));
     TRY_DONE(best_rows(task, bands, rows, &found));
     if (out != NULL) TRY_DONE(dpmf_strategy_create_banded(n, bands, rows, out));
