@@ -105,9 +105,7 @@ static int is_word(slice part, const char *word) {
 }
 
 /* A workload that is another one under its own name: with all of the past forgotten, o_t = g_t. */
-static const struct {
-    const char *name, *meaning;
-} ITSELF = {.name = "identity", .meaning = "decay:1"};
+static const struct { const char *name, *meaning; } ITSELF = {.name = "identity", .meaning = "decay:1"};
 
 static dpmf_status parse_part(slice part, int64_t steps, parsed *p) {
     slice rest = {0};

@@ -273,7 +273,10 @@ static dpmf_status certify_rows(problem *s, const double *x) {
         sum += s->p[t];
         total += s->p[t] * s->squares[t];
     }
-    TRY(banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, s->p, &low));
+    if (s->pass.y != NULL)
+        TRY(banded_matrix_bound(&s->pass, &s->class_, s->p, &low));
+    else
+        TRY(banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, s->p, &low));
     low = low <= total * (1 + 1e-12) ? fmin(low, total) : 0; /* more would be all rounding */
     s->gap = total / low - 1;
     if (s->loss == DPMF_LOSS_MAX) { /* the weights of the bound sum to 1 */
