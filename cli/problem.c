@@ -16,7 +16,7 @@ void problem_free(problem *p) {
     dpmf_workload_free(p->own_workload);
     dpmf_participation_free(p->own_participation);
     dpmf_strategy_free(p->own_strategy);
-    dpmf_array_free(&p->own_weights);
+    free(p->own_weights);
     memset(p, 0, sizeof *p);
 }
 
@@ -98,7 +98,7 @@ static int check_weights(const arguments *given, int64_t steps, const dpmf_array
 }
 
 /* "last", or "last:FRACTION": the last steps alone, with weights of mean 1, so that the RMS loss is that of these steps. */
-static int make_last(const arguments *given, int64_t steps, dpmf_array *out) {
+static int make_last(const arguments *given, int64_t steps, double **out) {
     const char *words = option_text(given, OPTION_WEIGHTS) + strlen("last");
     double part = 0.0;
     char *end = NULL, shown[SHOWN];
@@ -107,15 +107,14 @@ static int make_last(const arguments *given, int64_t steps, dpmf_array *out) {
         return fail(EXIT_USAGE, "--weights last:%s: accepted is a fraction of the steps above 0 and up to 1",
                     show(words + 1, shown));
     const int64_t count = (int64_t)fmax(1.0, round(part * (double)steps));
-    dpmf_array array = {.dimensions = 1, .shape = {steps, 1}, .values = allocate(steps, sizeof(double))};
-    if (array.values == NULL) return fail_memory();
+    *out = allocate(steps, sizeof **out);
+    if (*out == NULL) return fail_memory();
     for (int64_t t = steps - count; t < steps; t++)
-        array.values[t] = (double)steps / (double)count;
-    *out = array;
+        (*out)[t] = (double)steps / (double)count;
     return 0;
 }
 
-int make_weights(const arguments *given, int64_t steps, dpmf_array *out) {
+int make_weights(const arguments *given, int64_t steps, double **out) {
     dpmf_array array;
     if (!option_given(given, OPTION_WEIGHTS)) return 0;
     const char *words = option_text(given, OPTION_WEIGHTS);
@@ -125,10 +124,10 @@ int make_weights(const arguments *given, int64_t steps, dpmf_array *out) {
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
     if (status != DPMF_OK) return fail_option(status, given, OPTION_WEIGHTS);
     int code = check_weights(given, steps, &array);
-    if (code == 0)
-        *out = array;
-    else
-        dpmf_array_free(&array);
+    if (code == 0) *out = allocate(steps, sizeof **out);
+    if (code == 0 && *out == NULL) code = fail_memory();
+    if (code == 0) memcpy(*out, array.values, (size_t)steps * sizeof **out);
+    dpmf_array_free(&array);
     return code;
 }
 
@@ -222,7 +221,7 @@ int problem_without_strategy(const arguments *given, problem *out, dpmf_workload
     if (code != 0) return code;
     out->workload = out->own_workload;
     out->participation = out->own_participation;
-    out->weights = out->own_weights.values;
+    out->weights = out->own_weights;
     out->adjacency = adjacency_of(given);
     out->sensitivity = sensitivity_of(given);
     out->unit = option_text(given, OPTION_UNIT);
@@ -313,10 +312,13 @@ static int compare_operators(bool strategies, const void *a, const void *b, int6
  * Is it the same workload? Texts decide unless one of its parts came from a file: then the matrices, or, where a workload is no
  * square matrix, the words of the two options, which name the files.
  */
-int same_workload(const dpmf_workload *a, const dpmf_workload *b, const char *words_a, const char *words_b, bool *same) {
+int same_workload(const dpmf_workload *a, const dpmf_workload *b, const char *words_a, const char *words_b,
+                  bool *same) {
     const dpmf_workload_info x = dpmf_workload_get(a), y = dpmf_workload_get(b);
-    const bool from_file = strstr(x.text, "lr") != NULL || strstr(x.text, "file") != NULL || strstr(x.text, "rows") != NULL;
-    const bool square = x.rows == x.steps && y.rows == y.steps && strstr(x.text, "rows") == NULL && strstr(y.text, "rows") == NULL;
+    const bool from_file =
+        strstr(x.text, "lr") != NULL || strstr(x.text, "file") != NULL || strstr(x.text, "rows") != NULL;
+    const bool square =
+        x.rows == x.steps && y.rows == y.steps && strstr(x.text, "rows") == NULL && strstr(y.text, "rows") == NULL;
     *same = strcmp(x.text, y.text) == 0;
     if (square && (from_file || !*same)) return compare_operators(false, a, b, x.steps, x.steps, same);
     if (from_file) *same = *same && words_a != NULL && words_b != NULL && strcmp(words_a, words_b) == 0;
@@ -347,19 +349,19 @@ static int check_participation(const arguments *given, const problem *p) {
 }
 
 static int check_weights_held(const arguments *given, problem *p) {
-    dpmf_array asked = {0};
+    double *asked = NULL;
     int64_t steps = dpmf_workload_get(p->workload).steps;
     if (!option_given(given, OPTION_WEIGHTS)) return 0;
     int code = make_weights(given, steps, p->made_for != NULL ? &p->own_weights : &asked);
     if (code == 0 && p->made_for != NULL) { /* another question may have its own weights */
-        p->weights = p->own_weights.values;
+        p->weights = p->own_weights;
         return 0;
     }
     if (code == 0 && p->weights == NULL)
         code = contradiction(given, OPTION_WEIGHTS, "none");
-    else if (code == 0 && memcmp(asked.values, p->weights, (size_t)steps * sizeof *asked.values) != 0)
+    else if (code == 0 && memcmp(asked, p->weights, (size_t)steps * sizeof *asked) != 0)
         code = contradiction(given, OPTION_WEIGHTS, "others");
-    dpmf_array_free(&asked);
+    free(asked);
     return code;
 }
 

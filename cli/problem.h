@@ -17,14 +17,14 @@ typedef struct problem {
     int64_t columns;        /* 1: contributions are single numbers; 0: of any dimension */
     dpmf_sampling sampling; /* of a FILE: its figures are at the largest column norm */
     const char *made_by;
-    const char *unit; /* NULL: not recorded */
+    const char *unit;     /* NULL: not recorded */
     const char *made_for; /* the workload of a FILE that is priced on another one; NULL: it is on its own */
     /* The owners of the above. */
     dpmf_mechanism *mechanism;
     dpmf_workload *own_workload;
     dpmf_participation *own_participation;
     dpmf_strategy *own_strategy;
-    dpmf_array own_weights;
+    double *own_weights;
     char own_made_by[80];
 } problem;
 
@@ -79,7 +79,7 @@ int check_calibrated(const arguments *given, const dpmf_mechanism *mechanism);
 /* The options' own objects. A NULL result means that the option was neither given nor has a default. */
 int make_workload(const arguments *given, option_id id, int64_t steps, dpmf_workload **out);
 int make_participation(const arguments *given, option_id id, int64_t steps, dpmf_participation **out);
-int make_weights(const arguments *given, int64_t steps, dpmf_array *out);
+int make_weights(const arguments *given, int64_t steps, double **out); /* to be freed */
 
 /* The loss of a design as --loss has it, and its constraints: "rows of 1000 numbers, memory at most 1 GiB, ..." Both return `out`. */
 enum { LOSS_SHOWN = 40, DESIGNED_MAX = 300 };

@@ -51,7 +51,8 @@ const option_row options[OPTION_TOTAL] = {
          .verbs = PLAN | DESIGN | EVALUATE | OPTIMIZE | TRAIN,
          .help =
              "the output that must be accurate. Join parts by commas; mean (of all rows so far), window:W (the sum of "
-             "the last W), decay-power:P and file:PATH.npy stand alone. A file has any real matrix with a column for each "
+             "the last W), decay-power:P and file:PATH.npy stand alone. A file has any real matrix with a column for "
+             "each "
              "step; a row is released in the step of its last non-zero column. 'W1 + 0.3*W2' is a sum: the squared "
              "errors add, with these weights. cooldown: with m "
              "= FRACTION x N rounded, the learning rate is 1 before the last m steps, then decreases linearly to "

@@ -487,7 +487,8 @@ static void warn_all(dpmf_design *d) {
     if (!d->problem.workload->toeplitz && d->plain != d->problem.workload && !family_of(c)->keeps_schedule)
         warn(d, d->problem.workload->form == WORKLOAD_NAMED
                     ? "The workload has a schedule: some families were optimized without it and evaluated with it."
-                    : "The workload is a matrix or a sum: some families were optimized for prefix sums and evaluated with it.");
+                    : "The workload is a matrix or a sum: some families were optimized for prefix sums and evaluated "
+                      "with it.");
 }
 
 void design_explain(dpmf_design *d) {

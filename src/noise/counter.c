@@ -34,8 +34,9 @@ static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t colu
     TRY(mechanism_check_columns(mechanism, columns));
     workload_inverse_bands(mechanism->problem.workload, &q, &r);
     if (q < 0)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "the workload of the mechanism is a matrix or a sum: counting takes the named ones (prefix, ...)");
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "the workload of the mechanism is a matrix or a sum: counting takes the named ones (prefix, ...)");
     if (!dpmf_sampling_is_none(&mechanism->sampling))
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "the mechanism's epsilon rests on secret sampling of the data, and counting draws "

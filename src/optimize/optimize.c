@@ -148,8 +148,8 @@ static dpmf_status optimize_reduced(const strategy_family *family, const optimiz
     if (o.loss == DPMF_LOSS_MAX) {
         if (!family->shown.toeplitz || !workload_rises(task->workload) || o.normalize != DPMF_NORMALIZE_NONE)
             return base_fail(DPMF_ERROR_UNSUPPORTED,
-                             "family %s: the max loss of workload %s is not optimized, accepted: the RMS loss%s", family->shown.name,
-                             task->workload->text,
+                             "family %s: the max loss of workload %s is not optimized, accepted: the RMS loss%s",
+                             family->shown.name, task->workload->text,
                              family->shown.toeplitz ? ", or sums of workloads that are the same at every step" : "");
         TRY_DONE(base_alloc_doubles(n, "the weights", &last));
         last[n - 1] = (double)n;

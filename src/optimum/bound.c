@@ -335,8 +335,8 @@ static dpmf_status listed_bound(const dpmf_workload *a, const dpmf_participation
 
 /* like: NULL, or the scope that the bound is to have: files have the bounds of the version that wrote them. */
 static dpmf_status strongest_plain(const dpmf_workload *a, const dpmf_participation *participation,
-                             const dpmf_evaluate_options *o, const char *like, epochs_losses losses,
-                             const dpmf_lower_bound *known, dpmf_lower_bound *out) {
+                                   const dpmf_evaluate_options *o, const char *like, epochs_losses losses,
+                                   const dpmf_lower_bound *known, dpmf_lower_bound *out) {
     patterns p = patterns_of(participation, a->steps);
     dpmf_lower_bound found = {0};
     if (p.count == 1 && p.listed == NULL) {

@@ -363,7 +363,8 @@ static dpmf_status check_losses(verify_task *v, int64_t rows, const double *w) {
         for (int64_t i = 0; i < a->width * rows; i++)
             base_running_add(&square, b[i] * b[i]);
         for (int64_t i = 0; i < rows; i++)
-            base_running_add(&answer, workload_mix(a, rows, b + i) * mechanism_response_number(salt, 2 * (uint64_t)i + 1));
+            base_running_add(&answer,
+                             workload_mix(a, rows, b + i) * mechanism_response_number(salt, 2 * (uint64_t)i + 1));
         const double loss = s * s * p * base_running_value(&square);
         base_running_add(&total, loss);
         largest = fmax(largest, loss);

@@ -110,7 +110,6 @@ DPMF_MUST_CHECK dpmf_status verify_left_inverse_error(int64_t count, int64_t see
 /* Where a vector begins and ends to be other than 0: most of these matrices are mostly zeros. */
 void verify_span_of(int64_t count, const double *x, int64_t *begin, int64_t *end);
 
-
 /* ---- sensitivity from the columns of a whole C (verify/matrices.c) ---- */
 
 typedef struct verify_reach {

@@ -24,6 +24,23 @@ workload_recursion_form workload_recursion(const dpmf_workload *w, int64_t t) {
     return r;
 }
 
+int64_t workload_row_count(const dpmf_workload *w) {
+    int64_t rows = 0;
+    if (w->form == WORKLOAD_ROWS) return w->rows;
+    if (w->form != WORKLOAD_SUM) return w->steps;
+    for (int i = 0; i < w->parts; i++)
+        rows += workload_row_count(w->part[i]);
+    return rows;
+}
+
+static int64_t stack_buffers(const dpmf_workload *w) {
+    int64_t buffers = 0;
+    if (w->form == WORKLOAD_ROWS) return w->steps - 1;
+    for (int i = 0; i < w->parts; i++)
+        buffers += workload_buffers(w->part[i]);
+    return buffers;
+}
+
 int64_t workload_buffers(const dpmf_workload *w) {
     switch (w->form) {
     case WORKLOAD_NAMED:
@@ -34,7 +51,7 @@ int64_t workload_buffers(const dpmf_workload *w) {
         return w->operator_->user.buffers;
     case WORKLOAD_ROWS:
     case WORKLOAD_SUM:
-        return workload_stack_buffers(w);
+        return stack_buffers(w);
     }
     return 0;
 }
@@ -55,6 +72,36 @@ static void named_step(const dpmf_workload *w, int64_t t, int64_t count, const d
     }
 }
 
+static void rows_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
+    const int64_t n = w->steps;
+    memset(y, 0, (size_t)(w->width * count) * sizeof *y);
+    for (int64_t r = w->first[t]; r < w->first[t + 1]; r++, y += count) {
+        const double *a = w->matrix + r * n;
+        for (int64_t u = 0; u < t; u++)
+            for (int64_t i = 0; i < count && a[u] != 0; i++)
+                y[i] += a[u] * state[u * count + i];
+        for (int64_t i = 0; i < count; i++)
+            y[i] += a[t] * x[i];
+    }
+    if (t < n - 1) memcpy(state + t * count, x, (size_t)count * sizeof *x);
+}
+
+static void stack_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
+    if (w->form == WORKLOAD_ROWS) {
+        rows_step(w, t, count, x, state, y);
+        return;
+    }
+    for (int i = 0; i < w->parts; i++) {
+        const dpmf_workload *part = w->part[i];
+        const double root = sqrt(w->weight[i]);
+        workload_step(part, t, count, x, state, y);
+        for (int64_t j = 0; j < part->width * count; j++)
+            y[j] *= root;
+        state += workload_buffers(part) * count;
+        y += part->width * count;
+    }
+}
+
 void workload_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
     assert(t >= 0 && t < w->steps);
     if (w->form == WORKLOAD_NAMED)
@@ -70,7 +117,7 @@ void workload_step(const dpmf_workload *w, int64_t t, int64_t count, const doubl
             y[i] = sum;
         }
     } else if (workload_is_stack(w))
-        workload_stack_step(w, t, count, x, state, y);
+        stack_step(w, t, count, x, state, y);
     else
         workload_operator_step(w->operator_, t, count, x, state, y);
 }

@@ -8,7 +8,7 @@
  *            later columns do not matter; the squared errors of rows released together add.
  *
  * Both are one matrix S of more or fewer rows than steps, whose squared loss under a mechanism X = C'C is tr(M X^-1) with
- * M = S' diag(p) S, p the weights of the steps (Li et al. 2015, Section 3; Pillutla et al. 2025, Section 1.10.1 has N counting
+ * M = S' diag(p) S, p the weights of the steps (Li and Miklau 2013; Pillutla et al. 2025, Section 1.10.1, has N counting
  * queries). Only M matters for the RMS loss, so the optimum and its duals are those of any lower-triangular R with R'R = M.
  * R comes from orthogonal transformations of S, not from M: the condition number is not squared. In reversed order
  * J M J = L L' with L from the LQ decomposition of J S', and R = J L' J.
@@ -29,204 +29,11 @@
 
 enum { REDUCED_STEPS_MAX = 4096 }; /* the matrices of the optimum end there too */
 
-int workload_is_stack(const dpmf_workload *w) {
-    return w->form == WORKLOAD_SUM || w->form == WORKLOAD_ROWS;
-}
-
 int workload_rises(const dpmf_workload *w) {
     if (w->form != WORKLOAD_SUM) return w->toeplitz;
     for (int i = 0; i < w->parts; i++)
         if (!w->part[i]->toeplitz) return 0;
     return 1;
-}
-
-int64_t workload_row_count(const dpmf_workload *w) {
-    int64_t rows = 0;
-    if (w->form == WORKLOAD_ROWS) return w->rows;
-    if (w->form != WORKLOAD_SUM) return w->steps;
-    for (int i = 0; i < w->parts; i++)
-        rows += workload_row_count(w->part[i]);
-    return rows;
-}
-
-/* ---- making them ---- */
-
-/* The step of a row's last non-zero column. */
-static int64_t release_of(int64_t steps, const double *row) {
-    int64_t t = steps - 1;
-    while (t >= 0 && row[t] == 0)
-        t--;
-    return t;
-}
-
-static dpmf_status check_rows(int64_t steps, int64_t rows, const double *matrix) {
-    if (rows < 1 || rows > ((int64_t)1 << 31) || rows > INT64_MAX / 8 / steps)
-        return base_fail(DPMF_ERROR_ARGUMENT, "workload: a matrix of %" PRId64 " rows, accepted 1 to 2^31", rows);
-    TRY(base_check_finite(rows * steps, matrix, "workload"));
-    for (int64_t r = 0; r < rows; r++)
-        if (release_of(steps, matrix + r * steps) < 0)
-            return base_fail(DPMF_ERROR_ARGUMENT, "workload: row %" PRId64 " of the matrix is zero, accepted: rows with a "
-                             "number that is not 0", r);
-    return DPMF_OK;
-}
-
-dpmf_status workload_fill_rows(int64_t rows, const double *matrix, dpmf_workload *w) {
-    const int64_t n = w->steps;
-    TRY(check_rows(n, rows, matrix));
-    TRY(base_alloc_doubles(rows * n, "the workload matrix", &w->matrix));
-    TRY(base_alloc(n + 1, sizeof *w->first, "the rows of each step", (void **)&w->first));
-    w->rows = rows;
-    for (int64_t r = 0; r < rows; r++)
-        w->first[release_of(n, matrix + r * n) + 1]++;
-    w->width = 1;
-    for (int64_t t = 0; t < n; t++) {
-        w->width = w->first[t + 1] > w->width ? w->first[t + 1] : w->width;
-        w->first[t + 1] += w->first[t];
-    }
-    /* Rows of one step keep their order; first[t] moves on to first[t + 1] and is put back. */
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t t = release_of(n, matrix + r * n);
-        memcpy(w->matrix + w->first[t]++ * n, matrix + r * n, (size_t)n * sizeof *matrix);
-    }
-    for (int64_t t = n; t > 0; t--)
-        w->first[t] = w->first[t - 1];
-    w->first[0] = 0;
-    return DPMF_OK;
-}
-
-dpmf_status workload_check_weight(double weight) {
-    if (weight >= 1e-100 && weight <= 1e100) return DPMF_OK;
-    return base_fail(DPMF_ERROR_ARGUMENT, "workload: a sum has the weight %g, accepted 1e-100 to 1e100", weight);
-}
-
-static dpmf_status write_sum_text(const dpmf_workload *w, char **out) {
-    base_writer text = {0};
-    for (int i = 0; i < w->parts; i++) {
-        char number[32];
-        base_format_double(w->weight[i], number);
-        if (i > 0) base_write_raw(&text, " + ");
-        if (w->weight[i] != 1) {
-            base_write_raw(&text, number);
-            base_write_raw(&text, "*");
-        }
-        base_write_raw(&text, w->part[i]->text);
-    }
-    dpmf_status status = text.status;
-    if (status == DPMF_OK) status = base_copy_text(text.text, out);
-    base_writer_free(&text);
-    return status;
-}
-
-dpmf_status workload_fill_sum(int parts, const dpmf_workload *const *part, const double *weights, dpmf_workload *w) {
-    char *text = NULL;
-    if (parts < 1 || parts > WORKLOAD_PARTS_MAX)
-        return base_fail(DPMF_ERROR_ARGUMENT, "workload: a sum of %d parts, accepted 1 to %d", parts, WORKLOAD_PARTS_MAX);
-    TRY(base_alloc(parts, sizeof(dpmf_workload *), "the parts of a workload", (void **)&w->part));
-    TRY(base_alloc_doubles(parts, "the weights of a workload", &w->weight));
-    for (int i = 0; i < parts; i++) {
-        if (part[i] == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "workload: part %d of a sum is NULL", i);
-        if (part[i]->steps != w->steps || part[i]->form == WORKLOAD_SUM)
-            return base_fail(DPMF_ERROR_ARGUMENT, "workload: part %d of a sum has %" PRId64 " steps%s, accepted %" PRId64
-                             " and no sum in a sum", i, part[i]->steps, part[i]->form == WORKLOAD_SUM ? " and is a sum" : "",
-                             w->steps);
-        w->weight[i] = weights == NULL ? 1 : weights[i];
-        TRY(workload_check_weight(w->weight[i]));
-        w->part[w->parts++] = workload_retain(part[i]);
-        w->width += part[i]->width;
-    }
-    TRY(write_sum_text(w, &text));
-    base_free(w->text);
-    w->text = text;
-    return DPMF_OK;
-}
-
-void workload_stack_free(dpmf_workload *w) {
-    for (int i = 0; i < w->parts; i++)
-        dpmf_workload_free(w->part[i]);
-    base_free(w->part);
-    base_free(w->weight);
-    base_free(w->first);
-}
-
-int workload_stack_equal(const dpmf_workload *a, const dpmf_workload *b) {
-    if (a->form == WORKLOAD_ROWS)
-        return a->rows == b->rows && memcmp(a->matrix, b->matrix, (size_t)(a->rows * a->steps) * sizeof(double)) == 0;
-    if (a->parts != b->parts) return 0;
-    for (int i = 0; i < a->parts; i++)
-        if (a->weight[i] != b->weight[i] || !workload_equal(a->part[i], b->part[i])) return 0;
-    return 1;
-}
-
-/* The rows released in the first steps, without the later columns, which are zeros. */
-static dpmf_status rows_head(const dpmf_workload *w, int64_t steps, dpmf_workload **out) {
-    const int64_t rows = w->first[steps];
-    double *corner = NULL;
-    if (rows == 0)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "no row of the workload is released in the first %" PRId64 " steps", steps);
-    TRY(base_alloc_doubles(rows * steps, "a corner of the workload", &corner));
-    for (int64_t r = 0; r < rows; r++)
-        memcpy(corner + r * steps, w->matrix + r * w->steps, (size_t)steps * sizeof *corner);
-    const dpmf_workload_options o = {.rows = rows, .matrix = corner};
-    const dpmf_status status = dpmf_workload_create(steps, &o, out);
-    base_free(corner);
-    return status;
-}
-
-dpmf_status workload_stack_head(const dpmf_workload *w, int64_t steps, dpmf_workload **out) {
-    const dpmf_workload *part[WORKLOAD_PARTS_MAX] = {0};
-    dpmf_workload *head[WORKLOAD_PARTS_MAX] = {0};
-    dpmf_status status = DPMF_OK;
-    if (w->form == WORKLOAD_ROWS) return rows_head(w, steps, out);
-    for (int i = 0; i < w->parts; i++) {
-        TRY_DONE(workload_head(w->part[i], steps, &head[i]));
-        part[i] = head[i];
-    }
-    const dpmf_workload_options o = {.parts = w->parts, .part = part, .part_weights = w->weight};
-    TRY_DONE(dpmf_workload_create(steps, &o, out));
-done:
-    for (int i = 0; i < w->parts; i++)
-        dpmf_workload_free(head[i]);
-    return status;
-}
-
-/* ---- step by step ---- */
-
-int64_t workload_stack_buffers(const dpmf_workload *w) {
-    int64_t buffers = 0;
-    if (w->form == WORKLOAD_ROWS) return w->steps - 1;
-    for (int i = 0; i < w->parts; i++)
-        buffers += workload_buffers(w->part[i]);
-    return buffers;
-}
-
-static void rows_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
-    const int64_t n = w->steps;
-    memset(y, 0, (size_t)(w->width * count) * sizeof *y);
-    for (int64_t r = w->first[t]; r < w->first[t + 1]; r++, y += count) {
-        const double *a = w->matrix + r * n;
-        for (int64_t u = 0; u < t; u++)
-            for (int64_t i = 0; i < count && a[u] != 0; i++)
-                y[i] += a[u] * state[u * count + i];
-        for (int64_t i = 0; i < count; i++)
-            y[i] += a[t] * x[i];
-    }
-    if (t < n - 1) memcpy(state + t * count, x, (size_t)count * sizeof *x);
-}
-
-void workload_stack_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
-    if (w->form == WORKLOAD_ROWS) {
-        rows_step(w, t, count, x, state, y);
-        return;
-    }
-    for (int i = 0; i < w->parts; i++) {
-        const dpmf_workload *part = w->part[i];
-        const double root = sqrt(w->weight[i]);
-        workload_step(part, t, count, x, state, y);
-        for (int64_t j = 0; j < part->width * count; j++)
-            y[j] *= root;
-        state += workload_buffers(part) * count;
-        y += part->width * count;
-    }
 }
 
 /* The k-th answer of a step counts 1/(k+1): a stack's answers as one, of which each entry has a share. */
@@ -342,8 +149,9 @@ dpmf_status workload_reduce(const dpmf_workload *w, const double *weights, doubl
     double more = 0;
     dpmf_status status = DPMF_OK;
     if (n > REDUCED_STEPS_MAX)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "workload %s%s: %" PRId64 " steps, accepted up to %d (it is made a matrix)",
-                         w->text, weights == NULL ? "" : " with weights", n, REDUCED_STEPS_MAX);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "workload %s%s: %" PRId64 " steps, accepted up to %d (it is made a matrix)", w->text,
+                         weights == NULL ? "" : " with weights", n, REDUCED_STEPS_MAX);
     TRY_DONE(base_alloc_doubles(2 * n * n, "a triangular form of the workload", &r.wide));
     TRY_DONE(base_alloc_square(n, "a triangular form of the workload", &r.lower));
     TRY_DONE(add_workload(&r, w, 1));

@@ -104,11 +104,14 @@ static int is_word(slice part, const char *word) {
     return part.length == strlen(word) && memcmp(part.text, word, part.length) == 0;
 }
 
+/* A workload that is another one under its own name: with all of the past forgotten, o_t = g_t. */
+static const struct { const char *name, *meaning; } ITSELF = {.name = "identity", .meaning = "decay:1"};
+
 static dpmf_status parse_part(slice part, int64_t steps, parsed *p) {
     slice rest = {0};
     char shown[64];
     if (is_word(part, "prefix")) return DPMF_OK;
-    if (is_word(part, "identity")) part = (slice){"decay:1", strlen("decay:1")}; /* o_t = g_t */
+    if (is_word(part, ITSELF.name)) part = (slice){ITSELF.meaning, strlen(ITSELF.meaning)};
     int nesterov = starts(part, "nesterov", &rest);
     if (nesterov || starts(part, "momentum", &rest)) {
         if (p->momentum_given)
@@ -140,8 +143,8 @@ static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) 
     const dpmf_workload_options any = {.rows = array.shape[0], .matrix = array.values};
     if (array.dimensions != 2 || array.shape[1] != steps)
         status = base_fail(DPMF_ERROR_ARGUMENT,
-                           "workload: the matrix file is %" PRId64 " x %" PRId64 " in %d dimension(s), accepted: rows of %" PRId64
-                           " numbers (the steps)",
+                           "workload: the matrix file is %" PRId64 " x %" PRId64
+                           " in %d dimension(s), accepted: rows of %" PRId64 " numbers (the steps)",
                            array.shape[0], array.shape[1], array.dimensions, steps);
     else
         status = dpmf_workload_create(steps, &any, out);
@@ -264,7 +267,8 @@ static dpmf_status parse_sum(char *text, int64_t steps, dpmf_workload **out) {
             next += sizeof PLUS - 1;
         }
         if (parts == WORKLOAD_PARTS_MAX) {
-            status = base_fail(DPMF_ERROR_ARGUMENT, "workload: a sum of more than %d parts, accepted 1 to %d", parts, parts);
+            status =
+                base_fail(DPMF_ERROR_ARGUMENT, "workload: a sum of more than %d parts, accepted 1 to %d", parts, parts);
             goto done;
         }
         TRY_DONE(split_weight(at, &weight[parts], &rest));
@@ -377,7 +381,8 @@ static dpmf_status read_rows(const base_tensors *tensors, const char *prefix, in
     dpmf_workload *w = NULL;
     const base_tensor *t = base_tensors_find(tensors, array_name(prefix, "rows", name));
     if (t == NULL || t->dimensions != 2 || t->shape[1] != steps)
-        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s is missing or does not fit %" PRId64 " steps", name, steps);
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s is missing or does not fit %" PRId64 " steps", name,
+                         steps);
     const dpmf_workload_options o = {.rows = t->shape[0], .matrix = t->values};
     TRY(dpmf_workload_create(steps, &o, &w));
     if (w->form == WORKLOAD_ROWS && memcmp(w->matrix, t->values, (size_t)(w->rows * steps) * sizeof(double)) == 0) {
@@ -395,8 +400,9 @@ static dpmf_status read_sum(const cJSON *list, const char *text, int64_t steps, 
     double weight[WORKLOAD_PARTS_MAX] = {0};
     dpmf_status status = DPMF_OK;
     if (!cJSON_IsArray(list) || parts < 1 || parts > WORKLOAD_PARTS_MAX || strchr(prefix, '.') != NULL)
-        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the workload is a sum of %d parts, accepted 1 to %d, no sum in a sum",
-                         parts, WORKLOAD_PARTS_MAX);
+        return base_fail(DPMF_ERROR_FORMAT,
+                         "mechanism file: the workload is a sum of %d parts, accepted 1 to %d, no sum in a sum", parts,
+                         WORKLOAD_PARTS_MAX);
     for (int i = 0; i < parts; i++) {
         char name[BASE_TENSOR_NAME_MAX];
         const cJSON *object = cJSON_GetArrayItem(list, i);

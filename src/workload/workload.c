@@ -38,6 +38,14 @@ dpmf_workload *workload_retain(const dpmf_workload *workload) {
     return w;
 }
 
+static void free_stack(dpmf_workload *w) {
+    for (int i = 0; i < w->parts; i++)
+        dpmf_workload_free(w->part[i]);
+    base_free(w->part);
+    base_free(w->weight);
+    base_free(w->first);
+}
+
 void dpmf_workload_free(dpmf_workload *workload) {
     if (workload == NULL || __atomic_sub_fetch(&workload->references, 1, __ATOMIC_ACQ_REL) > 0) return;
     base_free(workload->text);
@@ -45,7 +53,7 @@ void dpmf_workload_free(dpmf_workload *workload) {
     base_free(workload->learning_rate);
     base_free(workload->matrix);
     workload_operator_free(workload->operator_);
-    workload_stack_free(workload);
+    free_stack(workload);
     base_free(workload);
 }
 
@@ -149,11 +157,104 @@ static int is_lower(int64_t n, const double *a) {
     return 1;
 }
 
+/* The step of a row's last non-zero column. */
+static int64_t release_of(int64_t steps, const double *row) {
+    int64_t t = steps - 1;
+    while (t >= 0 && row[t] == 0)
+        t--;
+    return t;
+}
+
+static dpmf_status check_rows(int64_t steps, int64_t rows, const double *matrix) {
+    if (rows < 1 || rows > ((int64_t)1 << 31) || rows > INT64_MAX / 8 / steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "workload: a matrix of %" PRId64 " rows, accepted 1 to 2^31", rows);
+    TRY(base_check_finite(rows * steps, matrix, "workload"));
+    for (int64_t r = 0; r < rows; r++)
+        if (release_of(steps, matrix + r * steps) < 0)
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "workload: row %" PRId64 " of the matrix is zero, accepted: rows with a "
+                             "number that is not 0",
+                             r);
+    return DPMF_OK;
+}
+
+static dpmf_status fill_rows(int64_t rows, const double *matrix, dpmf_workload *w) {
+    const int64_t n = w->steps;
+    TRY(check_rows(n, rows, matrix));
+    TRY(base_alloc_doubles(rows * n, "the workload matrix", &w->matrix));
+    TRY(base_alloc(n + 1, sizeof *w->first, "the rows of each step", (void **)&w->first));
+    w->rows = rows;
+    for (int64_t r = 0; r < rows; r++)
+        w->first[release_of(n, matrix + r * n) + 1]++;
+    w->width = 1;
+    for (int64_t t = 0; t < n; t++) {
+        w->width = w->first[t + 1] > w->width ? w->first[t + 1] : w->width;
+        w->first[t + 1] += w->first[t];
+    }
+    /* Rows of one step keep their order; first[t] moves on to first[t + 1] and is put back. */
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t t = release_of(n, matrix + r * n);
+        memcpy(w->matrix + w->first[t]++ * n, matrix + r * n, (size_t)n * sizeof *matrix);
+    }
+    for (int64_t t = n; t > 0; t--)
+        w->first[t] = w->first[t - 1];
+    w->first[0] = 0;
+    return DPMF_OK;
+}
+
+dpmf_status workload_check_weight(double weight) {
+    if (weight >= 1e-100 && weight <= 1e100) return DPMF_OK;
+    return base_fail(DPMF_ERROR_ARGUMENT, "workload: a sum has the weight %g, accepted 1e-100 to 1e100", weight);
+}
+
+static dpmf_status write_sum_text(const dpmf_workload *w, char **out) {
+    base_writer text = {0};
+    for (int i = 0; i < w->parts; i++) {
+        char number[32];
+        base_format_double(w->weight[i], number);
+        if (i > 0) base_write_raw(&text, " + ");
+        if (w->weight[i] != 1) {
+            base_write_raw(&text, number);
+            base_write_raw(&text, "*");
+        }
+        base_write_raw(&text, w->part[i]->text);
+    }
+    dpmf_status status = text.status;
+    if (status == DPMF_OK) status = base_copy_text(text.text, out);
+    base_writer_free(&text);
+    return status;
+}
+
+static dpmf_status fill_sum(int parts, const dpmf_workload *const *part, const double *weights, dpmf_workload *w) {
+    char *text = NULL;
+    if (parts < 1 || parts > WORKLOAD_PARTS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "workload: a sum of %d parts, accepted 1 to %d", parts,
+                         WORKLOAD_PARTS_MAX);
+    TRY(base_alloc(parts, sizeof(dpmf_workload *), "the parts of a workload", (void **)&w->part));
+    TRY(base_alloc_doubles(parts, "the weights of a workload", &w->weight));
+    for (int i = 0; i < parts; i++) {
+        if (part[i] == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "workload: part %d of a sum is NULL", i);
+        if (part[i]->steps != w->steps || part[i]->form == WORKLOAD_SUM)
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "workload: part %d of a sum has %" PRId64 " steps%s, accepted %" PRId64
+                             " and no sum in a sum",
+                             i, part[i]->steps, part[i]->form == WORKLOAD_SUM ? " and is a sum" : "", w->steps);
+        w->weight[i] = weights == NULL ? 1 : weights[i];
+        TRY(workload_check_weight(w->weight[i]));
+        w->part[w->parts++] = workload_retain(part[i]);
+        w->width += part[i]->width;
+    }
+    TRY(write_sum_text(w, &text));
+    base_free(w->text);
+    w->text = text;
+    return DPMF_OK;
+}
+
 static dpmf_status create_stack(int64_t steps, const dpmf_workload_options *o, dpmf_workload **out) {
     dpmf_workload *w = NULL;
     TRY(new_workload(steps, o->matrix != NULL ? WORKLOAD_ROWS : WORKLOAD_SUM, "rows", &w));
-    const dpmf_status status = o->matrix != NULL ? workload_fill_rows(o->rows, o->matrix, w)
-                                                 : workload_fill_sum(o->parts, o->part, o->part_weights, w);
+    const dpmf_status status =
+        o->matrix != NULL ? fill_rows(o->rows, o->matrix, w) : fill_sum(o->parts, o->part, o->part_weights, w);
     if (status == DPMF_OK)
         *out = w;
     else
@@ -167,7 +268,8 @@ dpmf_status dpmf_workload_create(int64_t steps, const dpmf_workload_options *opt
     TRY(check_steps(steps));
     if (options->momentum != 0 || options->decay != 0 || options->learning_rate != NULL ||
         (options->matrix != NULL && options->part != NULL))
-        return base_fail(DPMF_ERROR_ARGUMENT, "workload: a matrix, parts, or momentum, decay and learning rates, accepted: one");
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "workload: a matrix, parts, or momentum, decay and learning rates, accepted: one");
     if (options->matrix != NULL && options->rows == steps && is_lower(steps, options->matrix))
         return dpmf_workload_create_dense(steps, options->matrix, out);
     if (options->part != NULL && options->parts == 1 && options->part[0] != NULL && options->part[0]->steps == steps &&
@@ -238,6 +340,39 @@ static dpmf_status dense_head(const dpmf_workload *w, int64_t steps, dpmf_worklo
     return DPMF_OK;
 }
 
+/* The rows released in the first steps, without the later columns, which are zeros. */
+static dpmf_status rows_head(const dpmf_workload *w, int64_t steps, dpmf_workload **out) {
+    const int64_t rows = w->first[steps];
+    double *corner = NULL;
+    if (rows == 0)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "no row of the workload is released in the first %" PRId64 " steps",
+                         steps);
+    TRY(base_alloc_doubles(rows * steps, "a corner of the workload", &corner));
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(corner + r * steps, w->matrix + r * w->steps, (size_t)steps * sizeof *corner);
+    const dpmf_workload_options o = {.rows = rows, .matrix = corner};
+    const dpmf_status status = dpmf_workload_create(steps, &o, out);
+    base_free(corner);
+    return status;
+}
+
+static dpmf_status stack_head(const dpmf_workload *w, int64_t steps, dpmf_workload **out) {
+    const dpmf_workload *part[WORKLOAD_PARTS_MAX] = {0};
+    dpmf_workload *head[WORKLOAD_PARTS_MAX] = {0};
+    dpmf_status status = DPMF_OK;
+    if (w->form == WORKLOAD_ROWS) return rows_head(w, steps, out);
+    for (int i = 0; i < w->parts; i++) {
+        TRY_DONE(workload_head(w->part[i], steps, &head[i]));
+        part[i] = head[i];
+    }
+    const dpmf_workload_options o = {.parts = w->parts, .part = part, .part_weights = w->weight};
+    TRY_DONE(dpmf_workload_create(steps, &o, out));
+done:
+    for (int i = 0; i < w->parts; i++)
+        dpmf_workload_free(head[i]);
+    return status;
+}
+
 dpmf_status workload_head(const dpmf_workload *w, int64_t steps, dpmf_workload **out) {
     assert(steps >= 1 && steps <= w->steps);
     if (steps == w->steps) {
@@ -247,7 +382,7 @@ dpmf_status workload_head(const dpmf_workload *w, int64_t steps, dpmf_workload *
     if (w->form == WORKLOAD_DENSE) return dense_head(w, steps, out);
     if (w->form == WORKLOAD_OPERATOR)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be cut to %" PRId64 " steps", steps);
-    if (workload_is_stack(w)) return workload_stack_head(w, steps, out);
+    if (workload_is_stack(w)) return stack_head(w, steps, out);
     const dpmf_workload_options o = {
         .momentum = w->momentum, .nesterov = w->nesterov, .decay = w->decay, .learning_rate = w->learning_rate};
     return workload_create_named(steps, &o, w->learning_rate == NULL ? NULL : "lr", out);
@@ -265,6 +400,15 @@ static int same_arrays(int64_t n, const double *a, const double *b) {
     return memcmp(a, b, (size_t)n * sizeof *a) == 0;
 }
 
+static int same_stack(const dpmf_workload *a, const dpmf_workload *b) {
+    if (a->form == WORKLOAD_ROWS)
+        return a->rows == b->rows && memcmp(a->matrix, b->matrix, (size_t)(a->rows * a->steps) * sizeof(double)) == 0;
+    if (a->parts != b->parts) return 0;
+    for (int i = 0; i < a->parts; i++)
+        if (a->weight[i] != b->weight[i] || !workload_equal(a->part[i], b->part[i])) return 0;
+    return 1;
+}
+
 int workload_equal(const dpmf_workload *a, const dpmf_workload *b) {
     if (a == b) return 1;
     if (a->form != b->form || a->steps != b->steps) return 0;
@@ -278,7 +422,7 @@ int workload_equal(const dpmf_workload *a, const dpmf_workload *b) {
         return 0;
     case WORKLOAD_ROWS:
     case WORKLOAD_SUM:
-        return workload_stack_equal(a, b);
+        return same_stack(a, b);
     }
     return 0;
 }

@@ -55,7 +55,7 @@ struct dpmf_workload {
     double *matrix; /* rows: rows x n, in the order of their release */
     workload_operator *operator_;
     /* rows, sum */
-    int64_t width; /* answers of a step, at most; 1 for all others */
+    int64_t width;        /* answers of a step, at most; 1 for all others */
     int64_t rows, *first; /* rows first[t] to first[t+1] are released in step t */
     int parts;
     dpmf_workload **part;
@@ -114,24 +114,18 @@ void workload_inverse_step(const dpmf_workload *workload, int64_t t, int64_t cou
 /* ---- sums and matrices of any shape (workload/stack.c) ---- */
 
 /* A sum or rows: products, solves and inverses of the calls above are not for these. */
-int workload_is_stack(const dpmf_workload *workload);
+static inline int workload_is_stack(const dpmf_workload *workload) {
+    return workload->form == WORKLOAD_SUM || workload->form == WORKLOAD_ROWS;
+}
+
+/* A weight of a sum within its range? */
+DPMF_MUST_CHECK dpmf_status workload_check_weight(double weight);
 
 /* Are errors of a Toeplitz C the largest in the last step: is A Toeplitz, or a sum of such? */
 int workload_rises(const dpmf_workload *workload);
 
 /* The rows of A: the steps, or those of all parts together. */
 int64_t workload_row_count(const dpmf_workload *workload);
-
-/* What workload.c and products.c need for these two forms. */
-DPMF_MUST_CHECK dpmf_status workload_fill_rows(int64_t rows, const double *matrix, dpmf_workload *w);
-DPMF_MUST_CHECK dpmf_status workload_fill_sum(int parts, const dpmf_workload *const *part, const double *weights,
-                                              dpmf_workload *w);
-DPMF_MUST_CHECK dpmf_status workload_check_weight(double weight);
-void workload_stack_free(dpmf_workload *w);
-int workload_stack_equal(const dpmf_workload *a, const dpmf_workload *b);
-DPMF_MUST_CHECK dpmf_status workload_stack_head(const dpmf_workload *w, int64_t steps, dpmf_workload **out);
-int64_t workload_stack_buffers(const dpmf_workload *w);
-void workload_stack_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y);
 
 /* One number of a step's answers: for plain workloads the answer; y has `width` numbers, `count` apart. In place: all steps. */
 double workload_mix(const dpmf_workload *workload, int64_t count, const double *y);

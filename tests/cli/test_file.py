@@ -138,7 +138,7 @@ class Contradictions(Case):
     def test_options_that_contradict_the_file_are_refused(self):
         weights = self.write("w.npy", npy([1.0] * 9))
         other = self.write("c.json", '{"coefficients": [1, 0.5]}')
-        for name, arguments in [("toeplitz", ["--steps", "10"]), ("toeplitz", ["--workload", "momentum:0.5"]),
+        for name, arguments in [("toeplitz", ["--steps", "10"]),
                                 ("toeplitz", ["--participation", "cyclic:3,3"]),
                                 ("toeplitz", ["--participation", "full"]),
                                 ("toeplitz", ["--family", "bsr"]), ("toeplitz", ["--family", "identity"]),
@@ -162,7 +162,7 @@ class Contradictions(Case):
 
     def test_the_message_names_both_values(self):
         self.refused(2, "evaluate", self.made["bsr"], "--steps", "10", says=["--steps 10", "9", "bsr"])
-        self.refused(2, "evaluate", self.made["bsr"], "--workload", "momentum:0.5", says=["momentum:0.5", "prefix"])
+        self.refused(2, "evaluate", self.made["bsr"], "--participation", "full", says=["full", "single"])
 
     def test_bad_values_beside_a_file_are_refused(self):
         for arguments in [["--steps", "0"], ["--workload", "x"], ["--participation", "cyclic:99,99"], ["--family", "x"],
@@ -185,6 +185,24 @@ class Contradictions(Case):
                 self.assertEqual(self.json("evaluate", self.made[name], *arguments),
                                  self.json("evaluate", self.made[name]))
 
+    def test_a_file_is_priced_on_another_workload(self):
+        one = self.write("one.npy", npy([float(i >= j) for i in range(9) for j in range(9)], (9, 9)))
+        for name, arguments in [("toeplitz", []), ("bsr", ["--bands", "3"]), ("tree-online", ["--stamps", "3"])]:
+            for workload in ("momentum:0.5", "prefix + 0.3*identity", "window:4"):
+                with self.subTest(name=name, workload=workload):
+                    found = self.json("evaluate", self.made[name], "--workload", workload)
+                    fresh = self.json("evaluate", "--steps", "9", "--family", name, *arguments, "--optimize-workload", "prefix",
+                                      "--workload", workload)
+                    self.assertEqual(found.pop("made_for_workload"), "prefix")
+                    for key in ("rms_loss", "max_loss", "total_squared_loss", "sensitivity", "lower_bound", "workload"):
+                        self.assertEqual(found[key], fresh[key])
+        self.assertNotIn("made_for_workload", self.json("evaluate", self.made["toeplitz"], "--workload", "file:" + one))
+        self.assertIn("made for", self.ok("evaluate", self.made["toeplitz"], "--workload", "mean"))
+        saved = self.path("priced")
+        priced = self.json("evaluate", self.made["toeplitz"], "--workload", "mean + prefix", "--weights", "last", "-o", saved)
+        self.assertEqual(self.json("evaluate", saved)["rms_loss"], priced["rms_loss"])
+        self.assertTrue(self.json("verify", saved)["ok"])
+
     def test_matrices_and_schedules_are_compared_by_their_numbers(self):
         one = self.write("one.npy", npy([float(i >= j) for i in range(9) for j in range(9)], (9, 9)))
         two = self.write("two.npy", npy([float(i >= j) + (i == j) for i in range(9) for j in range(9)], (9, 9)))
@@ -192,11 +210,11 @@ class Contradictions(Case):
         others = self.write("lr2.npy", npy([0.5] * 8 + [0.25]))
         base = ["evaluate", "--steps", "9", "--family", "identity", "-o", self.path("m"), "--workload"]
         self.ok(*base, "file:" + one)
-        self.ok("evaluate", self.path("m"), "--workload", "file:" + one)
-        self.refused(2, "evaluate", self.path("m"), "--workload", "file:" + two, says="--workload")
+        self.assertNotIn("made_for_workload", self.json("evaluate", self.path("m"), "--workload", "file:" + one))
+        self.assertEqual(self.json("evaluate", self.path("m"), "--workload", "file:" + two)["made_for_workload"], "file")
         self.ok(*base, "lr:" + rates)
-        self.ok("evaluate", self.path("m"), "--workload", "lr:" + rates)
-        self.refused(2, "evaluate", self.path("m"), "--workload", "lr:" + others, says="--workload")
+        self.assertNotIn("made_for_workload", self.json("evaluate", self.path("m"), "--workload", "lr:" + rates))
+        self.assertEqual(self.json("evaluate", self.path("m"), "--workload", "lr:" + others)["made_for_workload"], "lr")
 
     def test_weights_are_compared_with_those_of_the_file(self):
         one = self.write("one.npy", npy([float(t) for t in range(9)]))

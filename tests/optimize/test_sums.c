@@ -35,7 +35,8 @@ typedef struct sum_case {
 } sum_case;
 
 static sum_case make_case(int trial, uint64_t *seed) {
-    static const char *const PART[] = {"prefix", "decay:0.1", "momentum:0.7", "identity", "linear:0.2", "window:3", "mean"};
+    static const char *const PART[] = {"prefix",     "decay:0.1", "momentum:0.7", "identity",
+                                       "linear:0.2", "window:3",  "mean"};
     sum_case c = {.n = 4 + trial % 9};
     dpmf_workload *part[3] = {0};
     double weight[3];
@@ -58,7 +59,8 @@ static sum_case make_case(int trial, uint64_t *seed) {
     const int parts = trial % 4 < 2 ? 2 : 3;
     if (parts == 3) add_products(c.n, rows, full, weight[2], c.weights, c.m);
     check_ok(dpmf_workload_create(
-        c.n, &(dpmf_workload_options){.parts = parts, .part = (const dpmf_workload *const *)part, .part_weights = weight},
+        c.n,
+        &(dpmf_workload_options){.parts = parts, .part = (const dpmf_workload *const *)part, .part_weights = weight},
         &c.workload));
     const int64_t k = (c.n + c.b - 1) / c.b;
     check_ok(dpmf_participation_create(k == 1 ? DPMF_PARTICIPATION_SINGLE : DPMF_PARTICIPATION_CYCLIC, c.n, k, c.b,
@@ -103,8 +105,8 @@ typedef struct optimized {
     double rms, max, lower;
 } optimized;
 
-static optimized optimize_text(const char *family, const char *text, const char *participation, dpmf_loss loss, int64_t n,
-                               int64_t bands, int buffers) {
+static optimized optimize_text(const char *family, const char *text, const char *participation, dpmf_loss loss,
+                               int64_t n, int64_t bands, int buffers) {
     dpmf_workload *w = workload_of(text, n);
     dpmf_participation *p = NULL;
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
@@ -129,24 +131,28 @@ static void test_twice_a_workload_has_the_optimum_of_the_workload_in_every_famil
         const char *family, *participation;
         int64_t bands;
         int buffers;
-    } CASE[] = {{"dense", "single", 0, 0},           {"dense", "cyclic:4,8", 0, 0},       {"toeplitz", "single", 0, 0},
-                {"toeplitz", "cyclic:4,8", 0, 0},    {"banded-toeplitz", "single", 5, 0}, {"banded-toeplitz", "min-sep:3,8", 6, 0},
-                {"blt", "single", 0, 3},             {"blt", "min-sep:4,8", 0, 2},        {"banded", "single", 5, 0},
-                {"banded", "cyclic:4,8", 6, 0},      {"banded", "min-sep:3,8", 6, 0},     {"dense", "min-sep:2,10", 0, 0}};
-    static const char *const WORKLOAD[][2] = {{"prefix", "prefix + prefix"}, {"decay:0.1", "0.5*decay:0.1 + 1.5*decay:0.1"}};
+    } CASE[] = {
+        {"dense", "single", 0, 0},        {"dense", "cyclic:4,8", 0, 0},       {"toeplitz", "single", 0, 0},
+        {"toeplitz", "cyclic:4,8", 0, 0}, {"banded-toeplitz", "single", 5, 0}, {"banded-toeplitz", "min-sep:3,8", 6, 0},
+        {"blt", "single", 0, 3},          {"blt", "min-sep:4,8", 0, 2},        {"banded", "single", 5, 0},
+        {"banded", "cyclic:4,8", 6, 0},   {"banded", "min-sep:3,8", 6, 0},     {"dense", "min-sep:2,10", 0, 0}};
+    static const char *const WORKLOAD[][2] = {{"prefix", "prefix + prefix"},
+                                              {"decay:0.1", "0.5*decay:0.1 + 1.5*decay:0.1"}};
     double largest = 0;
     (void)state;
     for (size_t i = 0; i < sizeof CASE / sizeof CASE[0]; i++)
         for (int w = 0; w < 2; w++) {
-            const optimized one = optimize_text(CASE[i].family, WORKLOAD[w][0], CASE[i].participation, DPMF_LOSS_RMS, 32,
-                                                CASE[i].bands, CASE[i].buffers);
-            const optimized two = optimize_text(CASE[i].family, WORKLOAD[w][1], CASE[i].participation, DPMF_LOSS_RMS, 32,
-                                                CASE[i].bands, CASE[i].buffers);
+            const optimized one = optimize_text(CASE[i].family, WORKLOAD[w][0], CASE[i].participation, DPMF_LOSS_RMS,
+                                                32, CASE[i].bands, CASE[i].buffers);
+            const optimized two = optimize_text(CASE[i].family, WORKLOAD[w][1], CASE[i].participation, DPMF_LOSS_RMS,
+                                                32, CASE[i].bands, CASE[i].buffers);
             /* Under one participation BLTs of prefix sums keep to positive scales, as published tables do: those of sums may be better. */
             const int may_gain = CASE[i].buffers > 0 && CASE[i].participation[0] == 's' && w == 0;
             const double ratio = two.rms / (sqrt(2) * one.rms), off = may_gain ? fmax(0, ratio - 1) : fabs(ratio - 1);
             largest = fmax(largest, off);
-            if (off > 1e-5) fail_msg("%s %s %s: %.9g, twice %.9g", CASE[i].family, CASE[i].participation, WORKLOAD[w][0], one.rms, two.rms);
+            if (off > 1e-5)
+                fail_msg("%s %s %s: %.9g, twice %.9g", CASE[i].family, CASE[i].participation, WORKLOAD[w][0], one.rms,
+                         two.rms);
         }
     printf("12 families and participations x 2: largest deviation %.2g\n", largest);
 }
@@ -157,7 +163,8 @@ static void test_the_max_loss_of_a_sum_is_that_of_the_last_step_for_toeplitz_str
     (void)state;
     for (int i = 0; i < 2; i++) {
         const optimized one = optimize_text(FAMILY[i], "prefix", "cyclic:4,8", DPMF_LOSS_MAX, 32, 0, i == 0 ? 0 : 2);
-        const optimized two = optimize_text(FAMILY[i], "prefix + prefix", "cyclic:4,8", DPMF_LOSS_MAX, 32, 0, i == 0 ? 0 : 2);
+        const optimized two =
+            optimize_text(FAMILY[i], "prefix + prefix", "cyclic:4,8", DPMF_LOSS_MAX, 32, 0, i == 0 ? 0 : 2);
         check_near(two.max / (sqrt(2) * one.max), 1, 1e-5);
     }
 }

@@ -12,7 +12,8 @@
 
 enum { STEPS = 24 };
 
-static const char *const PART[] = {"prefix", "momentum:0.9,cooldown:0.25:0.1", "decay:0.03", "window:5", "nesterov:0.5", "mean"};
+static const char *const PART[] = {"prefix", "momentum:0.9,cooldown:0.25:0.1", "decay:0.03", "window:5", "nesterov:0.5",
+                                   "mean"};
 enum { PARTS = sizeof PART / sizeof PART[0] };
 
 static const char *const FAMILY[] = {"identity", "toeplitz", "tree-online", "tree-full", "fft-opt"};
@@ -75,7 +76,8 @@ static void test_a_stack_of_one_workload_is_that_workload(void **state) {
         const dpmf_workload *list[] = {plain};
         const double weight = 1;
         char text[100];
-        check_ok(dpmf_workload_create(STEPS, &(dpmf_workload_options){.parts = 1, .part = list, .part_weights = &weight}, &one));
+        check_ok(dpmf_workload_create(
+            STEPS, &(dpmf_workload_options){.parts = 1, .part = list, .part_weights = &weight}, &one));
         assert_ptr_equal(one, plain);
         dpmf_workload_free(one);
         snprintf(text, sizeof text, "1*%s", PART[i]);
@@ -115,8 +117,10 @@ static void test_errors_of_fifty_matrices_of_any_shape_are_those_of_dense_algebr
     double largest = 0;
     (void)state;
     for (int trial = 0; trial < 50; trial++) {
-        const int64_t n = 1 + (int64_t)(20 * (check_random(&seed) + 1)), rows = 1 + (int64_t)(30 * (check_random(&seed) + 1));
-        double *a = random_rows(rows, n, &seed), *found = calloc((size_t)n, sizeof *found), *want = calloc((size_t)n, sizeof *want);
+        const int64_t n = 1 + (int64_t)(20 * (check_random(&seed) + 1)),
+                      rows = 1 + (int64_t)(30 * (check_random(&seed) + 1));
+        double *a = random_rows(rows, n, &seed), *found = calloc((size_t)n, sizeof *found),
+               *want = calloc((size_t)n, sizeof *want);
         dpmf_workload *w = rows_of(rows, n, a);
         dpmf_strategy *s = strategy_of(trial % (FAMILIES + 1), n, &seed);
         double *inverse = check_strategy_inverse(s), total = 0, mine = 0;
@@ -165,7 +169,9 @@ static void test_the_reduced_workload_has_the_same_products(void **state) {
         const double scale[2] = {2, trial % 3 == 0 ? 1e-100 : 0.7};
         for (int64_t t = 0; t < n; t++)
             weights[t] = trial % 4 == 0 && t % 2 == 0 ? 0 : 1 + check_random(&seed) / 2;
-        check_ok(dpmf_workload_create(n, &(dpmf_workload_options){.parts = 2, .part = (const dpmf_workload *const *)part, .part_weights = scale}, &w));
+        check_ok(dpmf_workload_create(
+            n, &(dpmf_workload_options){.parts = 2, .part = (const dpmf_workload *const *)part, .part_weights = scale},
+            &w));
         check_ok(workload_reduce(w, weights, 1e-8, &r, &added));
         double *momentum = check_workload_matrix(part[1]), *reduced = check_workload_matrix(r), norm = 0;
         for (int64_t i = 0; i < n; i++)
@@ -255,7 +261,8 @@ static void test_mechanisms_for_sums_and_rows_come_back_from_their_file(void **s
 
 static void test_the_first_steps_of_a_sum_are_the_sum_of_the_first_steps(void **state) {
     const double a[] = {1, 0, 0, 0, 2, 1, 0, 0, 1, 1, 1, 1};
-    dpmf_workload *sum = workload_of("prefix + 0.3*decay:0.5", STEPS), *wanted = workload_of("prefix + 0.3*decay:0.5", 9);
+    dpmf_workload *sum = workload_of("prefix + 0.3*decay:0.5", STEPS),
+                  *wanted = workload_of("prefix + 0.3*decay:0.5", 9);
     dpmf_workload *rows = rows_of(3, 4, a), *head = NULL;
     (void)state;
     check_ok(workload_head(sum, 9, &head));
@@ -271,27 +278,32 @@ static void test_the_first_steps_of_a_sum_are_the_sum_of_the_first_steps(void **
 }
 
 static void test_wrong_sums_and_matrices_are_refused(void **state) {
-    static const char *const BAD[] = {"prefix + ",     "prefix +  + prefix", "0*prefix + prefix", "-1*prefix + mean", "nan*prefix",
-                                      "x*prefix",      "prefix+identity",    "prefix + rows",     "1e200*prefix",     "inf*mean + prefix",
-                                      "2*3*prefix",    " + prefix",          "prefix + file",     "+ prefix"};
+    static const char *const BAD[] = {
+        "prefix + ",  "prefix +  + prefix", "0*prefix + prefix", "-1*prefix + mean", "nan*prefix",
+        "x*prefix",   "prefix+identity",    "prefix + rows",     "1e200*prefix",     "inf*mean + prefix",
+        "2*3*prefix", " + prefix",          "prefix + file",     "+ prefix"};
     double a[6] = {1, 2, 3, 0, 0, 0};
     dpmf_workload *w = NULL;
     (void)state;
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++)
         check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_parse(BAD[i], STEPS, &w));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_parse("mean + mean + mean + mean + mean + mean + mean + mean + mean", 3, &w));
+    check_fails(DPMF_ERROR_ARGUMENT,
+                dpmf_workload_parse("mean + mean + mean + mean + mean + mean + mean + mean + mean", 3, &w));
     check_message("accepted 1 to 8");
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_create(3, &(dpmf_workload_options){.rows = 2, .matrix = a}, &w));
     check_message("row 1 of the matrix is zero");
     a[5] = NAN;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_create(3, &(dpmf_workload_options){.rows = 2, .matrix = a}, &w));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_create(3, &(dpmf_workload_options){.rows = 0, .matrix = a}, &w));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_create(3, &(dpmf_workload_options){.rows = 1, .matrix = a, .decay = 0.5}, &w));
+    check_fails(DPMF_ERROR_ARGUMENT,
+                dpmf_workload_create(3, &(dpmf_workload_options){.rows = 1, .matrix = a, .decay = 0.5}, &w));
     dpmf_workload *sum = workload_of("prefix + mean", 3), *other = workload_of("prefix", 4);
     const dpmf_workload *nested[] = {sum, sum}, *lengths[] = {other, other}, *none[] = {sum, NULL};
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_create(3, &(dpmf_workload_options){.parts = 2, .part = nested}, &w));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_create(3, &(dpmf_workload_options){.parts = 2, .part = lengths}, &w));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_create(3, &(dpmf_workload_options){.parts = 2, .part = none + 1}, &w));
+    check_fails(DPMF_ERROR_ARGUMENT,
+                dpmf_workload_create(3, &(dpmf_workload_options){.parts = 2, .part = lengths}, &w));
+    check_fails(DPMF_ERROR_ARGUMENT,
+                dpmf_workload_create(3, &(dpmf_workload_options){.parts = 2, .part = none + 1}, &w));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_create(3, &(dpmf_workload_options){.parts = 0, .part = nested}, &w));
     assert_null(w);
     dpmf_workload_free(sum);

@@ -24,7 +24,8 @@ typedef struct banded_pass {
     double *outputs; /* slots x stride: covariances of the remembered outputs */
     double *costs;   /* slots x stride: the same place in the backward pass */
     double *vectors; /* several of `stride` numbers */
-    double *y, *v, *columns; /* a matrix for a workload (families/banded/matrix.c): A C^-1, A X^-1, C by columns; else NULL */
+    double *y, *v,
+        *columns; /* a matrix for a workload (families/banded/matrix.c): A C^-1, A X^-1, C by columns; else NULL */
 } banded_pass;
 
 /* Workloads that are matrices: the bodies of the functions below for them. */

@@ -563,7 +563,6 @@ dpmf_status banded_bound(const banded_pass *pass, banded_class *c, const double 
     double *x = NULL, *v0 = NULL;
     walk w = {0};
     dpmf_status status = DPMF_OK;
-    if (pass->y != NULL) return banded_matrix_bound(pass, c, weights, lower);
     TRY_DONE(base_alloc_doubles(n * b, "C'C", &x));
     TRY_DONE(base_alloc_doubles(n * b, "the dual matrix", &v0));
     TRY_DONE(walk_create(pass, &w));

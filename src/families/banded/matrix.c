@@ -30,8 +30,9 @@ enum { RAISES = 60 };
 dpmf_status banded_matrix_create(banded_pass *p) {
     const int64_t n = p->n;
     if (n > BANDED_MATRIX_MAX)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "banded C for workload %s: %lld steps, accepted up to %d (it is a matrix)",
-                         p->workload->text, (long long)n, BANDED_MATRIX_MAX);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "banded C for workload %s: %lld steps, accepted up to %d (it is a matrix)", p->workload->text,
+                         (long long)n, BANDED_MATRIX_MAX);
     TRY(base_alloc_square(n, "A C^-1", &p->y));
     TRY(base_alloc_square(n, "A X^-1", &p->v));
     return base_alloc_doubles(n * p->bands, "the columns of C", &p->columns);

@@ -292,6 +292,12 @@ static dpmf_status look_at_rows(problem *s, const double *x, double *square) {
     return DPMF_OK;
 }
 
+/* What no C of the class is below, for the steps' weights: from the recursion of a named workload, or from a matrix. */
+static dpmf_status bound_rows(problem *s, double *low) {
+    if (s->pass.y != NULL) return banded_matrix_bound(&s->pass, &s->class_, s->p, low);
+    return banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, s->p, low);
+}
+
 /*
  * Any other loss f: where f^2 is convex in q, f(q)^2 >= f(r)^2 + <p, q - r> for the r at hand and p = grad f^2, and the least of
  * <p, q> over the class has a bound. No such bound for `last`, whose objective has a floor besides.
@@ -303,7 +309,7 @@ static dpmf_status certify_other(problem *s, double square, double total) {
     for (int64_t t = 0; t < s->class_.n; t++)
         if (!(s->p[t] > 0)) proves = 0; /* the bound needs every step to count */
     if (proves) {
-        TRY(banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, s->p, &low));
+        TRY(bound_rows(s, &low));
         low = low <= total * (1 + 1e-12) ? fmin(low, total) : 0;
         s->lower = fmax(s->lower, sqrt(fmax(0, square - total + low)));
     }
@@ -324,7 +330,7 @@ static dpmf_status certify_rows(problem *s, const double *x) {
         total += s->p[t] * s->squares[t];
     }
     if (s->loss > DPMF_LOSS_MAX) return certify_other(s, square, total);
-    TRY(banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, s->p, &low));
+    TRY(bound_rows(s, &low));
     low = low <= total * (1 + 1e-12) ? fmin(low, total) : 0; /* more would be all rounding */
     s->gap = total / low - 1;
     if (s->loss == DPMF_LOSS_MAX) { /* the weights of the bound sum to 1 */
@@ -546,9 +552,10 @@ dpmf_status banded_optimize(const optimize_task *task, dpmf_strategy **out, dpmf
         return base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers, accepted up to %d",
                          (long long)task->workload->steps, (long long)bands, UNKNOWNS_MAX);
     if (task->workload->form == WORKLOAD_OPERATOR)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "banded C is optimized for named workloads (prefix, momentum, ...), matrices and sums, not for %s",
-                         task->workload->text);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "banded C is optimized for named workloads (prefix, momentum, ...), matrices and sums, not for %s",
+            task->workload->text);
     TRY_DONE(base_alloc_doubles(n * bands, "the bands of C", &rows));
     TRY_DONE(best_rows(task, bands, rows, &found));
     if (out != NULL) TRY_DONE(dpmf_strategy_create_banded(n, bands, rows, out));

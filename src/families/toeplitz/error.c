@@ -50,7 +50,8 @@ dpmf_status toeplitz_form_create(const dpmf_workload *workload, double **out) {
     double *q = NULL;
     assert(workload->form == WORKLOAD_DENSE);
     if (n > TOEPLITZ_FORM_MAX)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "workload %s: Toeplitz strategies are optimized for a matrix of up to %d steps, not %lld",
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "workload %s: Toeplitz strategies are optimized for a matrix of up to %d steps, not %lld",
                          workload->text, TOEPLITZ_FORM_MAX, (long long)n);
     TRY(base_alloc_square(n, "the form of the error", &q));
     for (int64_t t = 0; t < n; t++) {

@@ -43,7 +43,8 @@ void toeplitz_form_apply(int64_t n, const double *form, const double *h, double 
 
 /* Is the error of Toeplitz strategies known as such a form, for this loss and these weights? */
 static inline int toeplitz_has_form(const optimize_task *task) {
-    return task->workload->form == WORKLOAD_DENSE && task->options->loss == DPMF_LOSS_RMS && task->options->weights == NULL;
+    return task->workload->form == WORKLOAD_DENSE && task->options->loss == DPMF_LOSS_RMS &&
+           task->options->weights == NULL;
 }
 
 DPMF_MUST_CHECK dpmf_status toeplitz_error_create(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,

@@ -115,10 +115,11 @@ dpmf_status workload_strategy_create(const dpmf_workload *workload, const dpmf_s
     int64_t n = workload->steps;
     int named = workload->form == WORKLOAD_NAMED;
     if (workload_is_stack(workload))
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "family workload: C = A needs one answer for each step, and workload %s is a sum or a matrix of another "
-                         "shape; accepted: --optimize-workload with one of its parts",
-                         workload->text);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "family workload: C = A needs one answer for each step, and workload %s is a sum or a matrix of another "
+            "shape; accepted: --optimize-workload with one of its parts",
+            workload->text);
     TRY(strategy_new(&OWN, sizeof *s, DPMF_FAMILY_WORKLOAD, n, (dpmf_strategy **)&s));
     if (!has_banded_inverse(workload)) s->base.can &= ~(unsigned)STRATEGY_CAN_INVERSE_ROW;
     s->workload = workload_retain(workload);
