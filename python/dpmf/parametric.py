@@ -71,6 +71,7 @@ def optimize_parametric(
     gradient    of ln loss at theta; without it: central differences, two strategies per parameter and iteration
     the rest    as in `optimize`. Experimental
 
+    >>> from dpmf import evaluate
     >>> theta, m = optimize_parametric(lambda x: Strategy.toeplitz(64, [1.0, x[0], x[1]]), [0.3, 0.1], 64)
     >>> m.certificate.outcome, bool(m.rms_loss < evaluate("bsr", 64, bands=3).rms_loss)
     ('converged', True)
