@@ -190,7 +190,7 @@ int problem_from_options(const arguments *given, problem *out) {
     dpmf_workload_free(source);
     if (code != 0) return code;
     out->strategy = out->own_strategy;
-    out->made_by = out->own_made_by[0] != '\0'               ? out->own_made_by
+    out->made_by = out->own_made_by[0] != '\0'              ? out->own_made_by
                    : option_given(given, OPTION_PARAMETERS) ? "given parameters"
                                                             : "closed form";
     return make_triangular(given, out);

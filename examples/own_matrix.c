@@ -24,7 +24,7 @@ int main(void) {
     /* Each running sum from as few nodes as possible: decoder x tree = prefix sums. */
     static const double decoder[STEPS][ROWS] = {
         {1, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 1, 0, 0}, {0, 0, 1, 0, 1, 0, 0}, {0, 0, 0, 0, 0, 0, 1}};
-    static const double m[2][2] = {{0.8, 0.3}, {-0.3, 0.8}}, u[2] = {1, 0.2}, v[2] = {1, -0.5};
+    static const double m[2][2] = {{0.8, 0.3}, {-0.3, 0.8}}, u[2] = {1, 0.2}, v[2] = {1, 0};
     dpmf_strategy_options o = dpmf_strategy_options_defaults();
     dpmf_workload *workload = NULL;
     dpmf_status status = dpmf_workload_parse("prefix", STEPS, &workload);

@@ -169,18 +169,18 @@ const option_row options[OPTION_TOTAL] = {
                  "every choice of signs bounded, up to 64 steps and 8 participations), or for banded-toeplitz sweep "
                  "(without gradients, the best of the coefficients 1/i + c) or taper:B0 (for a separation that is only "
                  "known to lie between B0 and the bands, coefficients fade out from B0 on)"},
-    [OPTION_PARAMETERS] = {.name = "parameters",
-                           .kind = KIND_FILE,
-                           .argument = "FILE",
-                           .verbs = EVALUATE,
-                           .help =
-                               "file with the numbers of the strategy. JSON: {\"coefficients\": [...]} for toeplitz "
-                               "and banded-toeplitz (zeros follow), {\"inverse_coefficients\": [...]} for bisr, "
-                               "{\"diagonals\": [[main], [first below], ...]} for banded, {\"matrix\": [[...], ...]} "
-                               "for dense, with one column per step: another form than lower triangular, and more rows than "
-                               "steps, are brought to the lower-triangular form. {\"matrix\": [[...], ...], \"u\": "
-                               "[...], \"v\": [...]} for recurrent. Or .npy: one dimension for coefficients, two for a "
-                               "matrix"},
+    [OPTION_PARAMETERS] =
+        {.name = "parameters",
+         .kind = KIND_FILE,
+         .argument = "FILE",
+         .verbs = EVALUATE,
+         .help = "file with the numbers of the strategy. JSON: {\"coefficients\": [...]} for toeplitz "
+                 "and banded-toeplitz (zeros follow), {\"inverse_coefficients\": [...]} for bisr, "
+                 "{\"diagonals\": [[main], [first below], ...]} for banded, {\"matrix\": [[...], ...]} "
+                 "for dense, with one column per step: another form than lower triangular, and more rows than "
+                 "steps, are brought to the lower-triangular form. {\"matrix\": [[...], ...], \"u\": "
+                 "[...], \"v\": [...]} for recurrent. Or .npy: one dimension for coefficients, two for a "
+                 "matrix"},
     [OPTION_LOSS] =
         {.name = "loss",
          .kind = KIND_CHOICE,

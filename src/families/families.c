@@ -166,11 +166,13 @@ static const strategy_family FAMILIES[] = {
                     .samplings = 1u << DPMF_SAMPLING_BALLS_IN_BINS,
                     .search = blt_candidates,
                     .separated = blt_separated_candidates}},
-    {.shown = {.name = DPMF_FAMILY_RECURRENT,
-               .help = "Toeplitz of constant-recurrent coefficients u' M^t v: a noise stream of as many buffers as M has rows",
-               .listed = "constant-recurrent coefficients",
-               .parameters = "matrix, u and v",
-               .toeplitz = 1},
+    {.shown =
+         {.name = DPMF_FAMILY_RECURRENT,
+          .help =
+              "Toeplitz of constant-recurrent coefficients u' M^t v: a noise stream of as many buffers as M has rows",
+          .listed = "constant-recurrent coefficients",
+          .parameters = "matrix, u and v",
+          .toeplitz = 1},
      .create_given = recurrent_create_given},
     {.shown = {.name = DPMF_FAMILY_TVBLT,
                .help = "the optimum as a noise stream of few buffers; over several epochs with replayed seeds",

@@ -254,7 +254,8 @@ dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *op
     s->inverse = inverse;
     dpmf_status status = workload_operator_create(steps, operator_, &s->operator_);
     if (status == DPMF_OK && steps <= HELD_STEPS) status = hold_columns(s);
-    if (status != DPMF_OK && s->operator_ != NULL) s->operator_->user.release = NULL; /* the context stays the caller's */
+    if (status != DPMF_OK && s->operator_ != NULL)
+        s->operator_->user.release = NULL; /* the context stays the caller's */
     if (status == DPMF_OK)
         *out = &s->base;
     else
