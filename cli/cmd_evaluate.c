@@ -230,8 +230,7 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
     const dpmf_strategy *s = p->strategy;
     json_begin(t);
     json_text(t, "family", s == NULL ? "dense" : dpmf_strategy_get(s).family);
-    if (option_given(given, OPTION_PARAMETERS) && p->own_made_by[0] != '\0')
-        json_text(t, "made_by", p->own_made_by);
+    if (option_given(given, OPTION_PARAMETERS) && p->own_made_by[0] != '\0') json_text(t, "made_by", p->own_made_by);
     json_integer(t, "steps", steps);
     json_text(t, "workload", dpmf_workload_get(p->workload).text);
     if (has_rows(p)) {
@@ -282,8 +281,7 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     char rows[160];
     const dpmf_strategy *s = p->strategy;
     table_text(t, "family", s == NULL ? "dense (too large to be formed)" : dpmf_strategy_get(s).family);
-    if (option_given(given, OPTION_PARAMETERS) && p->own_made_by[0] != '\0')
-        table_text(t, "made by", p->own_made_by);
+    if (option_given(given, OPTION_PARAMETERS) && p->own_made_by[0] != '\0') table_text(t, "made by", p->own_made_by);
     if (s != NULL && dpmf_strategy_get(s).stamps > 1) table_integer(t, "stamps", dpmf_strategy_get(s).stamps);
     if (s != NULL && dpmf_strategy_get(s).branching > 2) table_integer(t, "branching", dpmf_strategy_get(s).branching);
     if (s != NULL && dpmf_strategy_get(s).is_normalized) table_text(t, "columns", "normalized");

@@ -67,8 +67,8 @@ static bool is_lower_triangular(const numbers *n) {
     return n->count == n->width;
 }
 
-int make_own(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload, const strategy_shape *shape,
-             dpmf_strategy **out) {
+int make_own(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload,
+             const strategy_shape *shape, dpmf_strategy **out) {
     char about[SHOWN + 16] = "--parameters ";
     const char *decoder = decoder_path(given);
     const int64_t block = dpmf_workload_get(workload).steps / shape->stamps;

@@ -35,7 +35,7 @@ bool takes_own_matrix(const dpmf_family *kind);
 const char *decoder_path(const arguments *given);
 
 /* From --parameters, and --decoder file:. */
-int make_own(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload, const strategy_shape *shape,
-             dpmf_strategy **out);
+int make_own(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload,
+             const strategy_shape *shape, dpmf_strategy **out);
 
 #endif

@@ -269,7 +269,7 @@ int problem_from_options(const arguments *given, problem *out) {
     dpmf_workload_free(source);
     if (code != 0) return code;
     out->strategy = out->own_strategy;
-    out->made_by = out->own_made_by[0] != '\0'               ? out->own_made_by
+    out->made_by = out->own_made_by[0] != '\0'              ? out->own_made_by
                    : option_given(given, OPTION_PARAMETERS) ? "given parameters"
                                                             : "closed form";
     return make_triangular(given, out);
@@ -498,7 +498,7 @@ static int repeat_file(const arguments *given, problem *out) {
     out->workload = out->own_workload;
     out->participation = out->own_participation;
     out->strategy = out->own_strategy;
-    out->weights = out->own_weights.values;
+    out->weights = out->own_weights;
     out->adjacency = option_given(given, OPTION_ADJACENCY) ? adjacency_of(given) : m.adjacency;
     out->sensitivity = option_given(given, OPTION_SENSITIVITY) ? sensitivity_of(given) : m.sensitivity_bound;
     out->unit = option_given(given, OPTION_UNIT) ? option_text(given, OPTION_UNIT) : m.unit;

@@ -17,6 +17,7 @@ from .ledger import Ledger
 from .make import evaluate, load, optimize, save
 from .mechanism import Certificate, Check, LowerBound, Mechanism, Sensitivity, Verification
 from .noise import NO_STATE, NoiseStream
+from .parametric import optimize_parametric
 from .plan import Plan, PlanPoint, plan
 from .privacy import Privacy, account, best_of, calibrate
 from .problem import Family, Participation, Strategy, Workload, families
@@ -30,6 +31,6 @@ __all__ = [
     "NoiseStream", "NumericalError", "OutOfMemoryError",
     "Participation", "Plan", "PlanPoint", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
     "Workload", "__version__", "account", "bands", "best_of", "calibrate", "create_key", "design", "deviation", "evaluate",
-    "families", "load", "optimize", "plan", "query", "save",
+    "families", "load", "optimize", "optimize_parametric", "plan", "query", "save",
     "testing_key",
 ]

@@ -23,11 +23,13 @@ __all__ = [
     "encode_text",
     "flag",
     "handle",
+    "has_failed",
     "integer",
     "interruptible",
     "numbers",
     "path_bytes",
     "real",
+    "remember_failure",
     "run_options",
     "select",
     "size_in_bytes",
@@ -57,6 +59,8 @@ def find_library():
 
 def check(status, function, arguments):
     """Every call that can fail goes through here."""
+    if _failed.errors or _failed_elsewhere:
+        raise_failure()
     if status == abi.dpmf_status.DPMF_OK:
         return None
     message = library.dpmf_last_error().decode("utf-8", "replace")
@@ -277,6 +281,28 @@ class Raised(threading.local):
 
 
 _raised = Raised()
+
+# What the caller's own functions (operators, families) raised inside a call of the library, which cannot pass exceptions on: in
+# the thread that called it, or in a thread of the library's own. The first call that ends afterwards raises it.
+_failed = Raised()
+_failed_elsewhere: list = []
+
+
+def remember_failure(error):
+    here = threading.get_ident()
+    known = any(thread.ident == here for thread in threading.enumerate())
+    (_failed.errors if known else _failed_elsewhere).append(error)
+
+
+def has_failed():
+    return bool(_failed.errors or _failed_elsewhere)
+
+
+def raise_failure():
+    first = (_failed.errors + _failed_elsewhere)[0]
+    _failed.errors = []
+    del _failed_elsewhere[:]
+    raise first
 
 
 @contextlib.contextmanager

@@ -218,6 +218,21 @@ def evaluate(
     )
 
 
+def certificate_of(result: Any) -> Certificate:
+    """The outcome of a search."""
+    upper = result.optimum_upper
+    return Certificate(
+        text(c.dpmf_outcome_name(result.outcome)),
+        result.iterations,
+        result.nodes,
+        result.optimum_lower or None,
+        upper if math.isfinite(upper) else None,
+        text(result.scope),
+        result.stationarity,
+        text(result.searched),
+    )
+
+
 def optimize(
     family: str,
     steps: Optional[int] = None,
@@ -302,22 +317,11 @@ def optimize(
             "%s: above %d steps there are bounds, %.9g to %.9g, and no strategy"
             % (family, abi.DPMF_DENSE_STEPS_MAX, result.optimum_lower, result.optimum_upper)
         )
-    upper = result.optimum_upper
-    certificate = Certificate(
-        text(c.dpmf_outcome_name(result.outcome)),
-        result.iterations,
-        result.nodes,
-        result.optimum_lower or None,
-        upper if math.isfinite(upper) else None,
-        text(result.scope),
-        result.stationarity,
-        text(result.searched),
-    )
     return make(
         workload,
         participation,
         strategy,
-        certificate=certificate,
+        certificate=certificate_of(result),
         made_by="optimized for %s loss" % loss if made_by is None else made_by,
         **options,
     )

@@ -6,16 +6,19 @@ from __future__ import annotations
 import ctypes
 import itertools
 from dataclasses import dataclass
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing
 
-from . import errors
+from . import _operator, errors
 from ._library import abi, c, choice, doubles, encode_text, flag, handle, integer, numbers, real, struct_of, text
 from ._object import Object
 
 __all__ = ["Family", "Participation", "Strategy", "Workload", "families"]
+
+#: One step of a stream: (t, x, state) to row t, with `state` changed in place.
+Step = Callable[[int, np.ndarray, np.ndarray], "np.typing.ArrayLike"]
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,23 @@ class Workload(Object):
     def __rmul__(self, weight: float) -> "Workload":
         times = real(weight, "weight")
         return Workload._sum([(times * old, part) for old, part in self._terms()])
+
+    @classmethod
+    def operator(cls, steps: int, buffers: int, step: "Step") -> "Workload":
+        """A as a stream: `step(t, x, state)` gives row t of A x for all columns at once.
+
+        x has one number per column, state is buffers x columns, zeros at first, and is changed in place. The step must be linear
+        in both. It may start at any t, from zeros, when all earlier rows are zero. Experimental; it cannot be saved.
+
+        >>> def leaky(t, x, state):
+        ...     state[0] = 0.5 * state[0] + x
+        ...     return state[0]
+        >>> Workload.operator(4, 1, leaky).apply([1, 0, 0, 0])
+        array([1.   , 0.5  , 0.25 , 0.125])
+        """
+        self = cls.__new__(cls)
+        Object.__init__(self, _operator.create("dpmf_workload_create_operator", cls._free, steps, buffers, step))
+        return self
 
     @property
     def steps(self) -> int:
@@ -304,10 +324,82 @@ class Strategy(Object):
         return cls._make("dpmf_strategy_create_banded", band.shape[0], band.shape[1], doubles(band))
 
     @classmethod
-    def dense(cls, matrix: "np.typing.ArrayLike") -> "Strategy":
-        """C a lower-triangular matrix."""
-        values = _square(matrix, "strategy")
-        return cls._make("dpmf_strategy_create_dense", len(values), doubles(values))
+    def dense(
+        cls,
+        matrix: "np.typing.ArrayLike",
+        decoder: "Optional[np.typing.ArrayLike]" = None,
+        workload: Union[str, Workload] = "prefix",
+    ) -> "Strategy":
+        """C any matrix of full column rank, rows x steps, as its lower-triangular form, which streams.
+
+        Without a decoder: the noise has the law of the noise of the pseudo-inverse of C, at the sensitivity of C. With a
+        decoder B, steps x rows, B C = the workload: the law of B Z at the outputs, at a sensitivity that is at most that of C
+        (Denisov et al. 2022, Proposition 2.2). A lower-triangular C stays as it is.
+
+        >>> tall = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
+        >>> s = Strategy.dense(tall)
+        >>> s.rows, bool(np.allclose(s.encoder().T @ s.encoder(), tall.T @ tall))
+        (2, True)
+        """
+        values = _matrix(matrix, "strategy")
+        steps = values.shape[1]
+        workload = workload if isinstance(workload, Workload) else Workload(workload, steps)
+        if workload.steps != steps:
+            raise errors.ArgumentError("the workload has %d steps, and C has %d columns" % (workload.steps, steps))
+        given = None if decoder is None else _matrix(decoder, "decoder")
+        if given is not None and given.shape != values.shape[::-1]:
+            raise errors.ArgumentError("decoder has shape %s, accepted: %s" % (given.shape, values.shape[::-1]))
+        return cls._given(
+            "dense", workload, matrix_rows=len(values), matrix=doubles(values), decoder_matrix=doubles(given)
+        )
+
+    @classmethod
+    def recurrent(
+        cls, steps: int, matrix: "np.typing.ArrayLike", u: "np.typing.ArrayLike", v: "np.typing.ArrayLike"
+    ) -> "Strategy":
+        """C Toeplitz with the coefficients u' M^t v, M a small square matrix with as many rows as the stream keeps buffers.
+
+        >>> wave = Strategy.recurrent(4, [[0, 1], [-0.25, 0.5]], [1, 0], [1, 0.5])
+        >>> wave.column(0), wave.buffers
+        (array([ 1.   ,  0.5  ,  0.   , -0.125]), 2)
+        """
+        values, left, right = _square(matrix, "matrix"), _vector(u, "u"), _vector(v, "v")
+        if not len(values) == len(left) == len(right):
+            raise errors.ArgumentError(
+                "matrix of %d rows, u of %d numbers, v of %d: as many of each are accepted"
+                % (len(values), len(left), len(right))
+            )
+        return cls._given(
+            "recurrent",
+            Workload("prefix", steps),
+            matrix_rows=len(values),
+            matrix=doubles(values),
+            u=doubles(left),
+            v=doubles(right),
+        )
+
+    @classmethod
+    def operator(cls, steps: int, buffers: int, step: "Step", inverse: bool = True) -> "Strategy":
+        """C^-1, or C with inverse=False, as a stream of the caller's own: `step` as in `Workload.operator`.
+
+        The other one of the two follows. Experimental; it cannot be saved, and rows of its noise come at Python's speed.
+
+        >>> def step(t, z, state):
+        ...     y = z - 0.5 * state[0]
+        ...     state[0] = 0.5 * state[0] + z
+        ...     return y
+        >>> Strategy.operator(4, 1, step).solve([1, 0, 0, 0])
+        array([ 1.   , -0.5  , -0.25 , -0.125])
+        """
+        made = _operator.create(
+            "dpmf_strategy_create_operator", cls._free, steps, buffers, step, flag(inverse, "inverse")
+        )
+        return cls._of(made)
+
+    @classmethod
+    def _given(cls, family: str, workload: Workload, **values: Any) -> "Strategy":
+        options = struct_of("dpmf_strategy_options_defaults", **values)
+        return cls._make("dpmf_strategy_create", encode_text(family, "family"), workload._handle, ctypes.byref(options))
 
     def normalized(self) -> "Strategy":
         """C with its columns divided by their norms."""
@@ -425,6 +517,13 @@ class Strategy(Object):
 
     def __repr__(self) -> str:
         return "Strategy(%r, steps=%d, bands=%d, buffers=%d)" % (self.family, self.steps, self.bands, self.buffers)
+
+
+def _matrix(values: Any, name: str) -> np.ndarray:
+    matrix = numbers(values, name)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise errors.ArgumentError("%s has shape %s, accepted: (rows, steps)" % (name, matrix.shape))
+    return matrix
 
 
 def _square(values: Any, name: str) -> np.ndarray:

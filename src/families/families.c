@@ -187,11 +187,13 @@ static const strategy_family FAMILIES[] = {
                .buffers = BLT_MAX,
                .levels = BLTTREE_LEVELS_MAX},
      .create = blttree_create},
-    {.shown = {.name = DPMF_FAMILY_RECURRENT,
-               .help = "Toeplitz of constant-recurrent coefficients u' M^t v: a noise stream of as many buffers as M has rows",
-               .listed = "constant-recurrent coefficients",
-               .parameters = "matrix, u and v",
-               .toeplitz = 1},
+    {.shown =
+         {.name = DPMF_FAMILY_RECURRENT,
+          .help =
+              "Toeplitz of constant-recurrent coefficients u' M^t v: a noise stream of as many buffers as M has rows",
+          .listed = "constant-recurrent coefficients",
+          .parameters = "matrix, u and v",
+          .toeplitz = 1},
      .create_given = recurrent_create_given},
     {.shown = {.name = DPMF_FAMILY_TVBLT,
                .help = "the optimum as a noise stream of few buffers; over several epochs with replayed seeds",

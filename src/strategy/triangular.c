@@ -137,19 +137,24 @@ dpmf_status strategy_create_leading(const dpmf_strategy *s, int64_t steps, dpmf_
 
 /*
  * A user's streaming linear operator as C or as C^-1 (McKenna 2024, Appendix D.1). The one that is not given
- * follows (workload/products.c). It cannot be saved: a file has no place for a callback.
+ * follows (workload/products.c). It cannot be saved: a file has no place for a callback. A sensitivity asks for each column of
+ * C many times, and a callback may be slow (Python's are), so up to HELD_STEPS the columns are made once, side by side.
  */
+
+enum { HELD_STEPS = 1024, SIDE_BY_SIDE = 256 }; /* 8 MB */
 
 typedef struct custom {
     dpmf_strategy base;
     workload_operator *operator_;
-    int inverse; /* is it C^-1? */
+    int inverse;     /* is it C^-1? */
+    double *columns; /* column j of C at j * steps, or NULL */
 } custom;
 
 STRATEGY_CAST(custom)
 
 static void custom_release(dpmf_strategy *s) {
     workload_operator_free(((custom *)s)->operator_);
+    base_free(((custom *)s)->columns);
 }
 
 /* Runs the operator, or its inverse, over a whole vector. */
@@ -188,12 +193,57 @@ static void custom_step(const dpmf_strategy *s, int64_t t, int64_t count, const 
         workload_operator_inverse_step(cast(s)->operator_, t, count, seed, state, row);
 }
 
+static dpmf_status custom_column(const dpmf_strategy *s, int64_t j, double *column) {
+    const custom *c = cast(s);
+    double *unit = NULL;
+    if (c->columns != NULL) {
+        memcpy(column, c->columns + j * s->steps, (size_t)s->steps * sizeof *column);
+        return DPMF_OK;
+    }
+    TRY(base_alloc_doubles(s->steps, "a unit vector", &unit));
+    unit[j] = 1;
+    dpmf_status status = custom_apply(s, unit, column);
+    base_free(unit);
+    return status;
+}
+
+static dpmf_status hold_columns(custom *s) {
+    const int64_t n = s->base.steps, most = n < SIDE_BY_SIDE ? n : SIDE_BY_SIDE;
+    const int64_t buffers = s->inverse ? workload_operator_inverse_buffers(s->operator_) : s->operator_->user.buffers;
+    double *state = NULL, *x = NULL, *y = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(base_alloc_square(n, "the columns of C", &s->columns));
+    TRY_DONE(base_alloc_doubles(buffers * most, "the operator's state", &state));
+    TRY_DONE(base_alloc_doubles(most, "unit vectors", &x));
+    TRY_DONE(base_alloc_doubles(most, "a row", &y));
+    for (int64_t first = 0; first < n; first += most) {
+        const int64_t count = n - first < most ? n - first : most;
+        memset(state, 0, (size_t)(buffers * count) * sizeof *state);
+        for (int64_t t = first; t < n; t++) { /* all earlier rows are zero */
+            memset(x, 0, (size_t)count * sizeof *x);
+            if (t - first < count) x[t - first] = 1;
+            if (s->inverse)
+                workload_operator_inverse_step(s->operator_, t, count, x, state, y);
+            else
+                workload_operator_step(s->operator_, t, count, x, state, y);
+            for (int64_t i = 0; i < count; i++)
+                s->columns[(first + i) * n + t] = y[i];
+        }
+    }
+done:
+    base_free(state);
+    base_free(x);
+    base_free(y);
+    return status;
+}
+
 static const strategy_ops CUSTOM = {.class_name = "operator",
                                     .release = custom_release,
                                     .apply = custom_apply,
                                     .solve = custom_solve,
                                     .step = custom_step,
-                                    .buffers = custom_buffers};
+                                    .buffers = custom_buffers,
+                                    .column = custom_column};
 
 dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *operator_, int inverse,
                                           dpmf_strategy **out) {
@@ -203,6 +253,9 @@ dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *op
     TRY(strategy_new(&CUSTOM, sizeof *s, "operator", steps, (dpmf_strategy **)&s));
     s->inverse = inverse;
     dpmf_status status = workload_operator_create(steps, operator_, &s->operator_);
+    if (status == DPMF_OK && steps <= HELD_STEPS) status = hold_columns(s);
+    if (status != DPMF_OK && s->operator_ != NULL)
+        s->operator_->user.release = NULL; /* the context stays the caller's */
     if (status == DPMF_OK)
         *out = &s->base;
     else

@@ -465,19 +465,20 @@ static dpmf_status read_diagonal(const workload_operator *op, double *state) {
     return DPMF_OK;
 }
 
-/* Linearity on a short run: column 3 is 2 x the first - the second. A non-linear callback would silently spoil every figure. */
+/* Linearity on a short run: column 3 is 2 x the first + the second. A callback that is not linear, or adds a constant, would
+ * silently spoil every figure. */
 static dpmf_status probe_linearity(const workload_operator *op, double *state) {
     int64_t probe = op->steps < 32 ? op->steps : 32;
     memset(state, 0, (size_t)(3 * op->user.buffers) * sizeof *state);
     for (int64_t t = 0; t < probe; t++) {
         double a = (double)(t % 5) - 1.75, b = (double)(t % 3) + 0.5;
-        double x[3] = {a, b, 2 * a - b}, y[3] = {NAN, NAN, NAN};
+        double x[3] = {a, b, 2 * a + b}, y[3] = {NAN, NAN, NAN};
         op->user.step(op->user.context, t, 3, x, state, y);
         double scale = fabs(y[0]) + fabs(y[1]) + fabs(y[2]);
-        if (!(fabs(2 * y[0] - y[1] - y[2]) <= 1e-9 * scale + 1e-300))
+        if (!(fabs(2 * y[0] + y[1] - y[2]) <= 1e-9 * scale + 1e-300))
             return base_fail(DPMF_ERROR_ARGUMENT,
-                             "operator: not linear at step %" PRId64 " (2 f(a) - f(b) = %g, f(2a - b) = %g)", t,
-                             2 * y[0] - y[1], y[2]);
+                             "operator: not linear at step %" PRId64 " (2 f(a) + f(b) = %g, f(2a + b) = %g)", t,
+                             2 * y[0] + y[1], y[2]);
     }
     return DPMF_OK;
 }

@@ -10,7 +10,7 @@ from harness import Case, multiply, npy, reference, run, toeplitz
 
 N, ROWS = 6, 9
 PREFIX = toeplitz([1.0] * N, N)
-RECURRENCE = {"matrix": [[0.8, 0.3], [-0.3, 0.8]], "u": [1.0, 0.2], "v": [1.0, -0.5]}
+RECURRENCE = {"matrix": [[0.8, 0.3], [-0.3, 0.8]], "u": [1.0, 0.2], "v": [1.0, 0.0]}
 
 
 def transpose(a):
@@ -165,7 +165,7 @@ class Recurrences(Case):
         for content, words in [({**r, "u": [1.0]}, "u of 1"), ({**r, "matrix": [[1.0, 0.0]]}, "matrix of 1 rows"),
                                ({**r, "matrix": [[1.0], [0.0]]}, "list 0"), ({**r, "w": 1}, "matrix, u and v"),
                                ({**r, "v": 1}, "matrix, u and v"), ({**r, "v": [1.0, "a"]}, "finite number"),
-                               ({**r, "u": [0.5, 1.0]}, "c_0"), ({"u": [1], "v": [1]}, "matrix, u and v"),
+                               ({**r, "u": [0.0, 1.0]}, "c_0"), ({"u": [1], "v": [1]}, "matrix, u and v"),
                                ({"matrix": [[0, 0], [1, 0]], "u": [1, 3], "v": [1, 0]}, "rounding"),
                                ({"matrix": [[0.5] * 33] * 33, "u": [1.0] * 33, "v": [1.0] * 33}, "1 to 32")]:
             with self.subTest(words=words):

@@ -247,7 +247,8 @@ static void test_a_decoder_that_leaves_rows_unused_can_beat_the_pseudo_inverse(v
 }
 
 static void test_a_lower_triangular_c_stays_as_it_is(void **unused) {
-    const double c[] = {-2, 0, 0, 1, 3, 0, 0.5, 0, -1}, b[] = {-0.5, 0, 0, -1 / 3.0, 1 / 3.0, 0, -7 / 12.0, 1 / 3.0, -1};
+    const double c[] = {-2, 0, 0, 1, 3, 0, 0.5, 0, -1},
+                 b[] = {-0.5, 0, 0, -1 / 3.0, 1 / 3.0, 0, -7 / 12.0, 1 / 3.0, -1};
     dpmf_strategy_options o = dpmf_strategy_options_defaults();
     dpmf_workload *a = workload_of("prefix", 3);
     (void)unused;

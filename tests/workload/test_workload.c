@@ -194,6 +194,12 @@ static void deaf_step(void *context, int64_t t, int64_t count, const double *x, 
         y[i] = t == 5 ? 0 : x[i];
 }
 
+static void shifting_step(void *context, int64_t t, int64_t count, const double *x, double *state, double *y) {
+    (void)context, (void)t, (void)state;
+    for (int64_t i = 0; i < count; i++)
+        y[i] = x[i] + 1;
+}
+
 static void count_release(void *context) {
     ++*(int *)context;
 }
@@ -216,6 +222,9 @@ static void test_a_users_operator_is_a_workload_if_it_is_linear(void **unused) {
     w = NULL;
     op.step = squaring_step;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_create_operator(10, &op, &w));
+    op.step = shifting_step; /* f(2a - b) = 2 f(a) - f(b) holds for it */
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_workload_create_operator(10, &op, &w));
+    check_message("not linear");
     op.step = deaf_step;
     check_fails(DPMF_ERROR_NUMERICAL, dpmf_workload_create_operator(10, &op, &w));
     check_message("step 5");

@@ -73,9 +73,10 @@ static dpmf_status check_decoder(const dpmf_workload *a, int64_t m, const double
         for (int64_t t = 0; t < n; t++) {
             const double found = base_dot(m, b + t * m, c);
             if (fabs(found - column[t]) <= tolerance * (size * base_norm(m, b + t * m) + fabs(column[t]))) continue;
-            status = base_fail(DPMF_ERROR_ARGUMENT,
-                               "the decoder B: (B C)[%lld,%lld] = %.9g, accepted: %.9g, as the workload has it (B C = A)",
-                               (long long)t, (long long)j, found, column[t]);
+            status =
+                base_fail(DPMF_ERROR_ARGUMENT,
+                          "the decoder B: (B C)[%lld,%lld] = %.9g, accepted: %.9g, as the workload has it (B C = A)",
+                          (long long)t, (long long)j, found, column[t]);
             goto done;
         }
     }
@@ -106,12 +107,12 @@ static dpmf_status check_rank(int64_t m, int64_t n, const double *lower) {
     double condition = INFINITY;
     if (least > 0 && base_lower_invert(n, unit) == DPMF_OK) condition = sqrt((double)n) * base_norm(n * n, unit);
     if (!(condition * (double)m * DBL_EPSILON < 1))
-        status = base_fail(
-            DPMF_ERROR_NUMERICAL,
-            "C is rank-deficient (%lld x %lld, condition number %.3g): column %lld is %s. Accepted: full column rank in "
-            "double precision, because along a lost direction no decoder finds the outputs",
-            (long long)m, (long long)n, condition, (long long)worst,
-            norms[worst] == 0 ? "0" : "a combination of later ones, or nearly");
+        status = base_fail(DPMF_ERROR_NUMERICAL,
+                           "C is rank-deficient (%lld x %lld, condition number %.3g): column %lld is %s. Accepted: "
+                           "full column rank in "
+                           "double precision, because along a lost direction no decoder finds the outputs",
+                           (long long)m, (long long)n, condition, (long long)worst,
+                           norms[worst] == 0 ? "0" : "a combination of later ones, or nearly");
 done:
     base_free(unit);
     base_free(norms);

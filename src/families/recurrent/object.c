@@ -242,9 +242,9 @@ static dpmf_status create(int64_t steps, int64_t d, const double *m, const doubl
     memcpy(c->v, v, (size_t)d * sizeof *v);
     c->first = base_dot(d, u, v);
     if (!isfinite(c->first) || fabs(c->first) <= 4 * (double)d * DBL_EPSILON * base_norm(d, u) * base_norm(d, v)) {
-        status = base_fail(DPMF_ERROR_ARGUMENT,
-                           "recurrent: c_0 = u'v = %g, accepted: not 0 (it is the diagonal of C, which must be invertible)",
-                           c->first);
+        status = base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "recurrent: c_0 = u'v = %g, accepted: not 0 (it is the diagonal of C, which must be invertible)", c->first);
         goto done;
     }
     TRY_DONE(base_alloc_doubles(steps, "the coefficients of C", &c->c));
@@ -254,10 +254,11 @@ static dpmf_status create(int64_t steps, int64_t d, const double *m, const doubl
     TRY_DONE(base_check_finite(steps, c->c, "recurrent: the coefficients u' M^t v overflow: coefficient"));
     const double rounding = fill_inverse(c);
     if (!(rounding <= rounding_most)) {
-        status = base_fail(DPMF_ERROR_NUMERICAL,
-                           "recurrent: rounding could change a row of the noise by %.3g of its size, accepted: up to %g "
-                           "(over %lld steps the recursion of C^-1 grows)",
-                           rounding, rounding_most, (long long)steps);
+        status =
+            base_fail(DPMF_ERROR_NUMERICAL,
+                      "recurrent: rounding could change a row of the noise by %.3g of its size, accepted: up to %g "
+                      "(over %lld steps the recursion of C^-1 grows)",
+                      rounding, rounding_most, (long long)steps);
         goto done;
     }
     TRY_DONE(toeplitz_check_pair(steps, steps, c->c, steps, c->w, DPMF_ERROR_NUMERICAL));
@@ -270,8 +271,8 @@ done:
 
 dpmf_status recurrent_create_given(const dpmf_workload *workload, const dpmf_strategy_options *o, dpmf_strategy **out) {
     if (o->decoder_matrix != NULL)
-        return base_fail(DPMF_ERROR_ARGUMENT, "family " DPMF_FAMILY_RECURRENT
-                                              ": a decoder is given, but a square C has only one");
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "family " DPMF_FAMILY_RECURRENT ": a decoder is given, but a square C has only one");
     return create(workload->steps, o->matrix_rows, o->matrix, o->u, o->v, out);
 }
 
