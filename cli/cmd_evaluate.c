@@ -85,10 +85,26 @@ static double *column_of(const dpmf_strategy *strategy, int64_t j, bool inverse)
     return NULL;
 }
 
+/* Row t of C^-1 has been multiplied by the norm of column t, to which C[t,t] is inversely proportional. */
+static int undo_norms(const dpmf_strategy *strategy, int64_t count, double *column) {
+    for (int64_t i = 0; i < count; i++) {
+        double *own = column_of(strategy, i, false);
+        if (own == NULL) return EXIT_UNABLE;
+        column[i] *= own[i];
+        free(own);
+    }
+    return 0;
+}
+
+/* Where columns are normalized these are the coefficients before, up to a factor, which does not matter to it. */
 static int json_coefficients(text_buffer *t, const dpmf_strategy *strategy, bool inverse) {
     int64_t count = inverse ? dpmf_strategy_get(strategy).buffers + 1 : dpmf_strategy_get(strategy).bands;
     double *column = column_of(strategy, 0, inverse);
     if (column == NULL) return EXIT_UNABLE;
+    if (inverse && dpmf_strategy_get(strategy).is_normalized && undo_norms(strategy, count, column) != 0) {
+        free(column);
+        return EXIT_UNABLE;
+    }
     json_doubles(t, inverse ? "inverse_coefficients" : "coefficients", count, column);
     free(column);
     return 0;
@@ -204,7 +220,7 @@ static void table_optimized(text_buffer *t, const optimized *o) {
     if (o->result.nodes > 0) table_integer(t, "nodes", o->result.nodes);
     if (o->damped) table_double(t, "nu", o->result.nu, "damping of the square root");
     if (o->result.dropped == 0) return;
-    snprintf(text, sizeof text, "%d of the buffers asked for, superfluous: they gain less than 1e-7", o->result.dropped);
+    snprintf(text, sizeof text, "%d of the buffers asked for: they gain nothing (less than 1e-7)", o->result.dropped);
     table_text(t, "dropped", text);
 }
 

@@ -413,7 +413,7 @@ typedef struct dpmf_strategy_info {
     double normals;  /* normal numbers per number of noise, on average */
     int is_normalized;
     int streams;     /* 1: dpmf_strategy_step works */
-    int blt_buffers; /* of a BLT (see dpmf_strategy_create_blt); 0: it is none */
+    int blt_buffers; /* of a BLT (see dpmf_strategy_create_blt), before its columns are normalized; 0: it is none */
     const double *blt_scale,
         *blt_gap;      /* `blt_buffers` numbers each, valid while the strategy exists; NULL: it is none */
     int64_t branching; /* children of a node of a tree; 0: it is none */
@@ -769,7 +769,8 @@ typedef struct dpmf_optimization {
     const char *scope;                   /* the mechanisms that the lower bound holds for; NULL: no bound */
     double stationarity;                 /* |gradient of ln loss| in the family's parameters; 0: there are bounds */
     const char *searched;                /* without bounds: the part of the family that was searched; or NULL */
-    int dropped; /* blt: buffers asked for that lowered the loss by less than 1e-7 of it, and were left out */
+    int dropped; /* buffers asked for that are superfluous and were left out. blt: they gain less than 1e-7 of the loss; tvblt
+                  * where a unit takes part in every step: one is enough */
     double nu;   /* of the best damped square root; 0 elsewhere */
 } dpmf_optimization;
 

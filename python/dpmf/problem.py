@@ -463,7 +463,7 @@ class Strategy(Object):
     def blt_parameters(self) -> "Optional[tuple[np.ndarray, np.ndarray]]":
         """(scale, decay) of a BLT, None of others."""
         info = c.dpmf_strategy_get(self._handle)
-        if info.blt_buffers == 0:
+        if info.blt_buffers == 0 or info.is_normalized:
             return None
         return np.array(info.blt_scale[: info.blt_buffers]), 1.0 - np.array(info.blt_gap[: info.blt_buffers])
 

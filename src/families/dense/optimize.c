@@ -179,34 +179,62 @@ static dpmf_optimization result_of(const search *s) {
                                .scope = SCOPE_ANY};
 }
 
-/* want = 0: bounds alone. */
-static dpmf_status optimize_zero(const optimize_task *task, int64_t k, int64_t b, int want, dpmf_strategy **out,
-                                 dpmf_optimization *result) {
+/* The search with zeros; want = 0: bounds alone. The caller closes s, also after a failure. */
+static dpmf_status solve_zero(const optimize_task *task, int64_t k, int64_t b, int want, search *s, base_pool **pool) {
     const dpmf_optimize_options *o = task->options;
     int64_t n = task->workload->steps;
-    search s = {.task = task, .upper = INFINITY, .want = want && n <= DPMF_DENSE_STEPS_MAX};
+    *s = (search){.task = task, .upper = INFINITY, .want = want && n <= DPMF_DENSE_STEPS_MAX};
+    /* the rule's own error must neither keep the bounds apart nor, as a false slope, the climb from its top */
+    double quadrature = fmin(1e-7, fmax(1e-13, 1e-2 * o->tolerance));
+    TRY(base_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, pool));
+    TRY(epochs_create(task->workload, k, b, is_max(s), o->weights, *pool, &s->epochs));
+    TRY(epochs_climb_create(&s->epochs, quadrature, &o->run, &s->climb));
+    if (s->want) {
+        TRY(base_alloc_square(n, "X", &s->x));
+        TRY(base_alloc_square(n, "C", &s->c));
+    }
+    return run_search(s);
+}
+
+static void close_zero(search *s, base_pool *pool) {
+    base_free(s->x);
+    base_free(s->c);
+    epochs_climb_free(&s->climb);
+    epochs_free(&s->epochs);
+    base_pool_free(pool);
+}
+
+static dpmf_status optimize_zero(const optimize_task *task, int64_t k, int64_t b, int want, dpmf_strategy **out,
+                                 dpmf_optimization *result) {
+    search s = {0};
     base_pool *pool = NULL;
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
-    /* the rule's own error must neither keep the bounds apart nor, as a false slope, the climb from its top */
-    double quadrature = fmin(1e-7, fmax(1e-13, 1e-2 * o->tolerance));
-    TRY_DONE(base_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &pool));
-    TRY_DONE(epochs_create(task->workload, k, b, is_max(&s), o->weights, pool, &s.epochs));
-    TRY_DONE(epochs_climb_create(&s.epochs, quadrature, &o->run, &s.climb));
-    if (s.want) {
-        TRY_DONE(base_alloc_square(n, "X", &s.x));
-        TRY_DONE(base_alloc_square(n, "C", &s.c));
-    }
-    TRY_DONE(run_search(&s));
-    if (s.want && out != NULL) TRY_DONE(dpmf_strategy_create_dense(n, s.c, &strategy));
+    TRY_DONE(solve_zero(task, k, b, want, &s, &pool));
+    if (s.want && out != NULL) TRY_DONE(dpmf_strategy_create_dense(task->workload->steps, s.c, &strategy));
     *result = result_of(&s);
     if (out != NULL) *out = strategy;
 done:
-    base_free(s.x);
-    base_free(s.c);
-    epochs_climb_free(&s.climb);
-    epochs_free(&s.epochs);
-    base_pool_free(pool);
+    close_zero(&s, pool);
+    return status;
+}
+
+/* A form that is no weaker than zeros begins with these. */
+static dpmf_status solve_form(const optimize_task *task, epochs_forms_task *forms, epochs_forms_answer *found) {
+    search s = {0};
+    base_pool *pool = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY(epochs_forms_check(forms));
+    if (forms->constraint == DPMF_CONSTRAINT_CORNERS) return epochs_forms_solve(forms, found);
+    TRY_DONE(solve_zero(task, forms->k, forms->b, 1, &s, &pool));
+    forms->zero_c = s.c;
+    forms->zero_lower = s.lower;
+    forms->zero_factors = s.climb.point.lower;
+    forms->zero_p = s.climb.point.p;
+    TRY_DONE(epochs_forms_solve(forms, found));
+    found->iterations += s.climb.iterations;
+done:
+    close_zero(&s, pool);
     return status;
 }
 
@@ -224,7 +252,7 @@ static dpmf_status optimize_form(const optimize_task *task, int64_t k, int64_t b
                                .run = &o->run};
     epochs_forms_answer found;
     dpmf_strategy *strategy = NULL;
-    TRY(epochs_forms_solve(&forms, &found));
+    TRY(solve_form(task, &forms, &found));
     dpmf_status status = out == NULL ? DPMF_OK : dpmf_strategy_create_dense(n, found.c, &strategy);
     base_free(found.c);
     if (status != DPMF_OK) return status;

@@ -134,6 +134,12 @@ static const dpmf_strategy *normalized_inside(const dpmf_strategy *s, int64_t *s
     return cast(s)->inner;
 }
 
+/* The parameters of C before its columns were divided, from which it can be made again. */
+static void normalized_describe(const dpmf_strategy *s, dpmf_strategy_info *info) {
+    const dpmf_strategy *inner = cast(s)->inner;
+    if (inner->ops->describe != NULL) inner->ops->describe(inner, info);
+}
+
 static void normalized_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     base_json_open(w, "inner", '{');
     strategy_write(cast(s)->inner, w, tensors);
@@ -142,6 +148,7 @@ static void normalized_write(const dpmf_strategy *s, base_writer *w, base_tensor
 
 static const strategy_ops NORMALIZED = {.class_name = "normalized",
                                         .release = normalized_release,
+                                        .describe = normalized_describe,
                                         .rows = normalized_rows,
                                         .apply = normalized_apply,
                                         .solve = normalized_solve,

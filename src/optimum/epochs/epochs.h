@@ -244,7 +244,7 @@ DPMF_MUST_CHECK dpmf_status epochs_full_solve(const dpmf_workload *workload, int
 
 /* ---- weaker constraints on X = C'C than zeros between the steps of one unit ---- */
 
-enum { EPOCHS_NON_NEGATIVE_STEPS_MAX = 256, EPOCHS_CORNERS_STEPS_MAX = 64, EPOCHS_CORNERS_COUNT_MAX = 8 };
+enum { EPOCHS_NON_NEGATIVE_STEPS_MAX = 2048, EPOCHS_CORNERS_STEPS_MAX = 64, EPOCHS_CORNERS_COUNT_MAX = 8 };
 
 typedef struct epochs_forms_task {
     const dpmf_workload *workload;
@@ -254,6 +254,9 @@ typedef struct epochs_forms_task {
     const double *weights; /* RMS: NULL or positive */
     double tolerance;
     const dpmf_run *run;
+    /* non-negative: the optimum with zeros within the classes, its C, lower bound, factors of V and, max loss, p; NULL: none */
+    const double *zero_c, *zero_factors, *zero_p;
+    double zero_lower;
 } epochs_forms_task;
 
 typedef struct epochs_forms_answer {
@@ -262,6 +265,8 @@ typedef struct epochs_forms_answer {
     double *c; /* n x n, lower triangular, the mechanism of `upper`; the caller frees it */
 } epochs_forms_answer;
 
+/* Is it small enough? */
+DPMF_MUST_CHECK dpmf_status epochs_forms_check(const epochs_forms_task *task);
 DPMF_MUST_CHECK dpmf_status epochs_forms_solve(const epochs_forms_task *task, epochs_forms_answer *out);
 
 #endif

@@ -15,6 +15,12 @@
  * for unknowns that must not be negative; a V that is not positive definite lies outside. Then X = V^-1 # A'PA,
  * repaired (negative entries to 0, classes scaled to fit), is a mechanism and its loss an upper bound. Dense algebra,
  * n^3 per step.
+ *
+ * The optimum with zeros between the steps of one unit (optimum/epochs/epochs.h), which structure makes far faster, comes
+ * first for X >= 0. Its V has blocks with an equal diagonal nu_i, and is positive definite, so that no entry of a block is
+ * above nu_i: it is a V of this problem too, with Z = nu_i - V there and 0 elsewhere, and its bound holds here. Where its X
+ * has no negative entry it is feasible here, and so both optima are the same: for prefix sums and decays this is all. With
+ * momentum some entries are negative, and the ascent continues from there.
  */
 #include "optimum/epochs/epochs.h"
 
@@ -64,6 +70,42 @@ static void start_dual(forms *f) {
     for (int64_t t = 0; t < n; t++) /* V nearly the identity */
         for (int64_t u = t + 1; u < n; u++, at++)
             f->y[at] = (u - t) % f->b == 0 ? 1 : sqrt(0.1 / (double)n);
+}
+
+/* Over n: Z of entries that are negative in X, ten times that of the others, at first; where V is then not definite, less. */
+static const double FIRST = 1e-2, LAST = 1e-9;
+
+/* The unknowns of V = sum nu 1 1' - Z for the V and X of zeros. None is 0, where a square has no slope. */
+static void start_from_zeros(forms *f, const double *x, double first) {
+    const int64_t n = f->n, b = f->b, k = (n + b - 1) / b;
+    int64_t at = b;
+    for (int64_t t = 0; t < n; t++) {
+        const double *row = f->task->zero_factors + (t % b) * k * k + t / b * k, mine = base_dot(k, row, row);
+        f->y[t % b] = log(mine);
+        for (int64_t u = t + 1; u < n; u++, at++) {
+            const double *other = f->task->zero_factors + (u % b) * k * k + u / b * k;
+            const double z = (u - t) % b == 0      ? 1 - base_dot(k, row, other) / mine
+                             : x[t * n + u] < 0 ? first / (double)n
+                                                : 0.1 * first / (double)n;
+            f->y[at] = sqrt(fmax(z, 0.1 * LAST / (double)n));
+        }
+    }
+    for (int64_t t = 0; f->task->max_loss && t < n; t++)
+        f->y[f->first_weight + t] = sqrt(f->task->zero_p[t]);
+}
+
+/* x = c'c, both triangles. */
+static void fill_gram(int64_t n, const double *c, double *x) {
+    memset(x, 0, (size_t)(n * n) * sizeof *x);
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t i = 0; i <= t; i++) {
+            const double factor = c[t * n + i];
+            for (int64_t j = 0; j <= i; j++)
+                x[i * n + j] += factor * c[t * n + j];
+        }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < i; j++)
+            x[j * n + i] = x[i * n + j];
 }
 
 static dpmf_status forms_create(const epochs_forms_task *task, forms *f) {
@@ -217,7 +259,29 @@ static dpmf_status certify_dual(forms *f, double *gradient, double *x, epochs_fo
     return DPMF_OK;
 }
 
-static dpmf_status check_size(const epochs_forms_task *task) {
+/* The optimum with zeros as a mechanism of this problem and as its first bound; y becomes its V if that is not enough. */
+static dpmf_status take_zeros(forms *f, double *gradient, double *x, epochs_forms_answer *best) {
+    const epochs_forms_task *task = f->task;
+    double squared = INFINITY, at = INFINITY;
+    best->lower = task->zero_lower;
+    fill_gram(f->n, task->zero_c, x);
+    memcpy(f->v, x, (size_t)(f->n * f->n) * sizeof *x);
+    TRY(repair(f, x, &squared));
+    if (isfinite(squared)) {
+        best->upper = squared;
+        memcpy(best->c, x, (size_t)(f->n * f->n) * sizeof *x);
+    }
+    best->converged = sqrt(best->upper / best->lower) - 1 <= task->tolerance;
+    memcpy(x, f->v, (size_t)(f->n * f->n) * sizeof *x); /* `build` overwrites v */
+    for (double first = FIRST; !best->converged && !isfinite(at) && first > LAST; first *= 0.1) {
+        start_from_zeros(f, x, first);
+        TRY(dual_value(f, f->y, &at, gradient));
+    }
+    if (!best->converged && !isfinite(at)) start_dual(f);
+    return DPMF_OK;
+}
+
+dpmf_status epochs_forms_check(const epochs_forms_task *task) {
     int64_t n = task->workload->steps;
     int is_corners = task->constraint == DPMF_CONSTRAINT_CORNERS;
     if (task->workload->form == WORKLOAD_OPERATOR)
@@ -237,19 +301,23 @@ dpmf_status epochs_forms_solve(const epochs_forms_task *task, epochs_forms_answe
     forms f = {0};
     epochs_forms_answer best = {.upper = INFINITY};
     double *gradient = NULL, *x = NULL, decrease = task->tolerance;
+    const int64_t steps = task->workload->steps;
+    /* As many evaluations as take minutes: n^3 each. */
+    const int limit = (int)fmax(12, fmin(400, 400 * pow(256 / (double)steps, 3)));
     dpmf_status status = DPMF_OK;
-    TRY(check_size(task));
+    TRY(epochs_forms_check(task));
     TRY_DONE(forms_create(task, &f));
     TRY_DONE(base_alloc_doubles(f.unknowns, "a gradient", &gradient));
     TRY_DONE(base_alloc_square(f.n, "X", &x));
     TRY_DONE(base_alloc_square(f.n, "C", &best.c));
-    TRY_DONE(certify_dual(&f, gradient, x, &best));
-    for (int round = 0; round < ROUNDS && !best.converged; round++, decrease *= 0.1) {
+    if (task->zero_c != NULL) TRY_DONE(take_zeros(&f, gradient, x, &best));
+    if (!best.converged) TRY_DONE(certify_dual(&f, gradient, x, &best));
+    for (int round = 0; round < (limit < 400 ? 2 : ROUNDS) && !best.converged; round++, decrease *= 0.1) {
         base_objective objective = {f.unknowns, &f, dual_value};
         base_minimize_options options = {.gradient = 1e-13,
                                          .decrease = decrease,
-                                         .iterations = 400,
-                                         .pairs = 20,
+                                         .iterations = limit,
+                                         .pairs = limit < 400 ? 6 : 20,
                                          .what = "cyclic optimum: start over dual",
                                          .run = task->run};
         base_minimum found;
