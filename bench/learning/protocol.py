@@ -41,7 +41,7 @@ FIELDS = ("task method epochs epsilon stage per_epoch steps rate seed score loss
           "seconds").split()
 TRIALS, AGAIN, TUNE_SEEDS, FINAL_SEEDS = 12, 3, (1000, 1001), (1, 2, 3, 4, 5)
 TIE = 0.1  # ten of 10 000 images
-PER_EPOCH = (25, 50, 100, 200, 400, 1000)  # divide 40 000, 50 000 and 60 000: a fixed order needs whole batches
+PER_EPOCH = (10, 25, 50, 100, 200, 400, 1000)  # divide 40 000, 50 000 and 60 000: a fixed order needs whole batches
 
 
 def design_words(method, steps, epochs, epsilon, dim):
