@@ -393,7 +393,8 @@ DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* from 0; NULL past th
  *                  DPMF_TRIANGULAR_STEPS_MAX steps.
  *     recurrent    C Toeplitz with the constant-recurrent coefficients c_t = u' M^t v (Pillutla et al. 2025, Theorem
  *                  2.28), c_0 != 0, M of up to DPMF_RECURRENT_MAX rows, as many as the noise stream keeps buffers. Refused
- *                  where rounding could change a row of its noise by more than 1e-8 of its size. Up to 2^24 steps.
+ *                  where rounding could change a row of its noise by more than 1e-8 of its size. Up to 2^23 steps, and 2^30
+ *                  divided by the square of the rows.
  */
 #define DPMF_RECURRENT_MAX 32
 #define DPMF_UNBOUNDED_STEPS_MAX ((int64_t)1 << 40)

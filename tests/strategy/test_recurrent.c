@@ -83,7 +83,7 @@ static void test_random_recurrences_make_their_coefficients_errors_and_streams(v
     (void)unused;
     for (int i = 0; i < 60; i++) {
         recurrence r = random_recurrence(1 + i % 6, &seed);
-        dpmf_workload *a = workload_of(workloads[i % 3], STEPS);
+        dpmf_workload *a = workload_of(workloads[i % 3], i % 5 == 0 ? 5 : STEPS); /* also fewer steps than buffers */
         dpmf_strategy *s = NULL;
         const dpmf_status status = create_for(a, &r, &s);
         if (status != DPMF_OK) { /* an inverse that grows by 1e8 */
@@ -240,6 +240,11 @@ static void test_wrong_numbers_of_a_recurrence_are_refused(void **unused) {
     r.d = MAX + 1;
     check_fails(DPMF_ERROR_ARGUMENT, create(STEPS, &r, &s));
     check_message("33 rows, accepted 1 to 32");
+    r.d = MAX;
+    check_fails(DPMF_ERROR_ARGUMENT, create((1 << 20) + 1, &r, &s));
+    check_message("accepted up to 1048576 steps");
+    check_fails(DPMF_ERROR_ARGUMENT, create((1 << 23) + 1, &r, &s));
+    check_message("accepted 1 to 2^23");
     r = (recurrence){.d = 2, .m = {0.5, 0, 0, 0.5}, .u = {1, -1}, .v = {1, 1}};
     check_fails(DPMF_ERROR_ARGUMENT, create(STEPS, &r, &s));
     check_message("c_0 = u'v = 0");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strategies: every family through the one checker, with and without column normalization; refusals. */
 #include "support/check.h"
+#include "support/failing_allocator.h"
 
 #include "base/memory.h"
 #include "strategy/strategy.h"
@@ -326,6 +327,43 @@ static void test_a_users_operator_is_a_strategy_either_way(void **unused) {
     assert_null(c);
 }
 
+static void count_release(void *context) {
+    ++*(int *)context;
+}
+
+static void test_an_operator_stays_the_callers_where_memory_ends(void **unused) {
+    int released = 0;
+    dpmf_operator op = {&released, 1, varying_step, count_release};
+    (void)unused;
+    for (int inverse = 0; inverse < 2; inverse++) {
+        dpmf_strategy *c = NULL;
+        FAIL_EACH(dpmf_strategy_create_operator(300, &op, inverse, &c));
+        assert_int_equal(released, inverse);
+        dpmf_strategy_free(c);
+        assert_int_equal(released, inverse + 1);
+    }
+}
+
+/* The columns of a short operator are held, those of a long one are made when they are asked for. */
+static void test_held_columns_are_those_of_a_long_operator(void **unused) {
+    dpmf_operator op = {NULL, 1, varying_step, NULL};
+    dpmf_strategy *shorter = NULL, *longer = NULL;
+    static double one[1000], other[1100];
+    (void)unused;
+    for (int inverse = 0; inverse < 2; inverse++) {
+        check_ok(dpmf_strategy_create_operator(1000, &op, inverse, &shorter));
+        check_ok(dpmf_strategy_create_operator(1100, &op, inverse, &longer));
+        for (int64_t j = 0; j < 1000; j += 333) {
+            check_ok(dpmf_strategy_column(shorter, j, one));
+            check_ok(dpmf_strategy_column(longer, j, other));
+            for (int t = 0; t < 1000; t++)
+                check_near(one[t], other[t], 1e-14);
+        }
+        dpmf_strategy_free(shorter);
+        dpmf_strategy_free(longer);
+    }
+}
+
 /* A singular C has a sensitivity, but no noise. */
 static void test_a_singular_strategy_has_a_sensitivity_but_no_noise(void **unused) {
     const double rows[5] = {0, 3, 0, 1, 2}, zero[5] = {0};
@@ -423,6 +461,8 @@ int main(void) {
         cmocka_unit_test(test_families_keep_as_many_rows_as_they_need),
         cmocka_unit_test(test_given_coefficients_make_a_toeplitz_strategy),
         cmocka_unit_test(test_a_users_operator_is_a_strategy_either_way),
+        cmocka_unit_test(test_an_operator_stays_the_callers_where_memory_ends),
+        cmocka_unit_test(test_held_columns_are_those_of_a_long_operator),
         cmocka_unit_test(test_a_singular_strategy_has_a_sensitivity_but_no_noise),
         cmocka_unit_test(test_a_banded_strategy_is_its_dense_matrix),
         cmocka_unit_test(test_trees_and_fft_work_at_every_size),

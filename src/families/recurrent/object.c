@@ -11,13 +11,17 @@
  * so that W's coefficients follow from the same numbers, w_0 = 1/c_0. The stream runs in double for any precision of its rows.
  *
  * Two things can go wrong, and both are checked when the strategy is made. The sensitivity comes from c and the noise from the
- * recursion: toeplitz_check_pair proves that the two series are each other's inverse. And M may have a growing direction that v does
- * not excite or u does not see: the series are then harmless, but roundings of s grow. The recursion of W is s <- N s + M v z / c_0
- * with N = M (I - v u' / c_0). Step k rounds s by at most e_k = (d+3) eps |M| (|s| + |v| |y|), entry by entry, which changes the
- * row t steps later by |q_t' e_k|, q_t = (N')^t u / c_0. With the standard deviations of s and y in place of |s| and |y|, which only grow
- * with the step,
+ * recursion: toeplitz_check_pair proves that the two series are each other's inverse. And roundings may grow, even where the series
+ * are harmless: M may have a growing direction that v does not excite or u does not see. The recursion of W is
+ * s <- N s + M v z / c_0 with N = M (I - v u' / c_0). With e = 2^-53, a step rounds
  *
- *     rounding of row t <= |q_0 + ... + q_t|_1-wise e_t:   sum_i (|q_0| + ... + |q_t|)_i (e_t)_i
+ *     s    by at most e_s = (d+3) e |M| (|s| + |v| |y|), entry by entry, which changes the row k steps later by |q_k|' e_s with
+ *          q_k = (N')^k u / c_0;
+ *     y    as if z were off by e_z = (d+3) e (|z| + |u|'|s|), which changes the row k steps later by |w_k| e_z.
+ *
+ * Standard deviations take the place of |s|, |y| and |z|; they only grow with the step. So row t is off by at most
+ *
+ *     sum_i (|q_0| + ... + |q_t|)_i (e_s)_i + (|w_0| + ... + |w_t|) e_z,
  *
  * and this has to stay below 1e-8 of the row's own deviation at every step.
  */
@@ -189,13 +193,13 @@ static void move_back(const recurrent *c, double *q) {
 
 /* What the stream's roundings can add to a row, over the row's deviation, largest over the steps (see above). Fills in w. */
 static double fill_inverse(recurrent *c) {
-    double s[MAX] = {0}, squares[MAX] = {0}, q[MAX], seen[MAX] = {0}, row_square = 0, worst = 0;
+    double s[MAX] = {0}, squares[MAX] = {0}, q[MAX], seen[MAX] = {0}, row_square = 0, seen_rows = 0, worst = 0;
     const double unit = (c->d + 3) * 0.5 * DBL_EPSILON;
     for (int k = 0; k < c->d; k++)
         q[k] = c->u[k] / c->first;
     for (int64_t t = 0; t < c->base.steps; t++) {
         const double seed = t == 0;
-        double rounding = 0;
+        double rounding = 0, input = 1;
         recurrent_step(&c->base, t, 1, &seed, s, &c->w[t]);
         row_square += c->w[t] * c->w[t];
         for (int j = 0; j < c->d; j++) {
@@ -204,7 +208,10 @@ static double fill_inverse(recurrent *c) {
                 size += fabs(c->m[j * c->d + k]) * (sqrt(squares[k]) + fabs(c->v[k]) * sqrt(row_square));
             seen[j] += fabs(q[j]);
             rounding += seen[j] * unit * size;
+            input += fabs(c->u[j]) * sqrt(squares[j]);
         }
+        seen_rows += fabs(c->w[t]);
+        rounding += seen_rows * unit * input;
         for (int k = 0; k < c->d; k++)
             squares[k] += s[k] * s[k];
         move_back(c, q);
@@ -216,11 +223,15 @@ static double fill_inverse(recurrent *c) {
 }
 
 static dpmf_status check_numbers(int64_t steps, int64_t d, const double *m, const double *u, const double *v) {
-    if (steps < 1 || steps > STRATEGY_HELD_MAX)
-        return base_fail(DPMF_ERROR_ARGUMENT, "recurrent: %lld steps, accepted 1 to 2^24 (its coefficients are held)",
+    if (steps < 1 || steps > STRATEGY_HELD_MAX / 2)
+        return base_fail(DPMF_ERROR_ARGUMENT, "recurrent: %lld steps, accepted 1 to 2^23 (two series are held)",
                          (long long)steps);
     if (d < 1 || d > MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "recurrent: a matrix of %lld rows, accepted 1 to %d", (long long)d, MAX);
+    if (steps * d * d > (int64_t)1 << 30) /* seconds */
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "recurrent: %lld steps of a matrix of %lld rows, accepted up to %lld steps", (long long)steps,
+                         (long long)d, (long long)(((int64_t)1 << 30) / (d * d)));
     if (m == NULL || u == NULL || v == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "recurrent: matrix, u or v is NULL, accepted: all three");
     TRY(base_check_finite(d * d, m, "recurrent: matrix entry"));
