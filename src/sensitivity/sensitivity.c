@@ -283,7 +283,8 @@ static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participati
                          (long long)task.k, SENSITIVITY_SIGNS_MAX);
     TRY(base_pool_create(run->threads, &task.pool));
     sensitivity_task_unwrap(&task);
-    if (task.core->ops->sensitivity != NULL && task.pattern != WORKLOAD_LISTED) TRY_DONE(task.core->ops->sensitivity(task.core, &task, &done, &found));
+    if (task.core->ops->sensitivity != NULL && task.pattern != WORKLOAD_LISTED)
+        TRY_DONE(task.core->ops->sensitivity(task.core, &task, &done, &found));
     if (!done) {
         TRY_DONE(sensitivity_task_open(&task));
         task.pattern = sensitivity_task_pattern(&task);
