@@ -104,7 +104,7 @@ static int read_options(const arguments *given, dpmf_design_options *how) {
         return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     int code = take_loss(given, &how->loss, &how->loss_power);
     if (code == 0) code = read_sampling(given, how);
-    if (is_listed(given)) how->epochs = 1; /* the patterns say how often */
+    if (is_listed(given)) how->epochs = 1; /* the patterns determine how often */
     if (code == 0 && option_given(given, OPTION_PARTICIPATION) && !is_listed(given))
         code = read_participation(option_text(given, OPTION_PARTICIPATION), how);
     return code;

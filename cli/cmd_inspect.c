@@ -71,7 +71,8 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m, const char *sam
     table_text(t, "participation", dpmf_participation_get(dpmf_mechanism_get(m).participation).text);
     const dpmf_participation_info taken = dpmf_participation_get(dpmf_mechanism_get(m).participation);
     char listed[120];
-    snprintf(listed, sizeof listed, "in steps of one of the listed patterns, at most %lld of them", (long long)taken.count);
+    snprintf(listed, sizeof listed, "in steps of one of the listed patterns, at most %lld of them",
+             (long long)taken.count);
     if (taken.kind == DPMF_PARTICIPATION_PATTERNS) table_text(t, "one unit", listed);
     table_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_get(m).adjacency));
     table_text(t, "unit", dpmf_mechanism_get(m).unit != NULL ? dpmf_mechanism_get(m).unit : "not recorded");

@@ -243,10 +243,11 @@ typedef enum dpmf_participation_kind {
 typedef struct dpmf_participation_info {
     dpmf_participation_kind kind;
     int64_t steps;
-    int64_t count;      /* k; n for full; of patterns: the most steps that one has */
-    int64_t separation; /* b; n for single, 1 for full; of patterns: the least distance within one, n if there is none */
-    int is_single;      /* 1: of the kind single; others may be equivalent, for example cyclic:1,N */
-    const char *text;   /* valid while the participation exists */
+    int64_t count; /* k; n for full; of patterns: the most steps that one has */
+    int64_t
+        separation;   /* b; n for single, 1 for full; of patterns: the least distance within one, n if there is none */
+    int is_single;    /* 1: of the kind single; others may be equivalent, for example cyclic:1,N */
+    const char *text; /* valid while the participation exists */
 } dpmf_participation_info;
 
 DPMF_API dpmf_participation_info dpmf_participation_get(const dpmf_participation *participation);

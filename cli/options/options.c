@@ -68,12 +68,14 @@ const option_row options[OPTION_TOTAL] = {
          .values_of = participation_values,
          .preset = "single",
          .verbs = DESIGN | EVALUATE | OPTIMIZE,
-         .help = "the steps in which the data of one example may be used: one; every B steps, K "
-                 "times; at most K, at least B apart; one in each of K epochs of B steps; all; or steps of one of the "
-                 "patterns in a file, one per line: step numbers from 0 and ranges A-B or A-B:STEP (or .npy: rows of 0 and "
-                 "1). design: file:PATTERNS, min-sep:K,B, or min-sep:K,LOW..HIGH for users who take part certainly LOW rounds "
-                 "apart and usually up to HIGH (the choice is robust over that range, the guarantee "
-                 "holds from LOW on); default is cyclic, from --epochs"},
+         .help =
+             "the steps in which the data of one example may be used: one; every B steps, K "
+             "times; at most K, at least B apart; one in each of K epochs of B steps; all; or steps of one of the "
+             "patterns in a file, one per line: step numbers from 0 and ranges A-B or A-B:STEP (or .npy: rows of 0 and "
+             "1). design: file:PATTERNS, min-sep:K,B, or min-sep:K,LOW..HIGH for users who take part certainly LOW "
+             "rounds "
+             "apart and usually up to HIGH (the choice is robust over that range, the guarantee "
+             "holds from LOW on); default is cyclic, from --epochs"},
     [OPTION_OPTIMIZE_WORKLOAD] = {.name = "optimize-workload",
                                   .kind = KIND_TEXT,
                                   .argument = "WORKLOAD",

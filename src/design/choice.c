@@ -420,7 +420,8 @@ static void warn_sampling(dpmf_design *d, const dpmf_candidate *c) {
     if (!account_sampling_composes(s) && exactly[0] != 0) warn(d, "%s", exactly);
     if (d->options.participation != NULL) {
         warn(d,
-             "The guarantee holds if every unit takes part only in steps of one of the listed patterns (%s): refuse every "
+             "The guarantee holds if every unit takes part only in steps of one of the listed patterns (%s): refuse "
+             "every "
              "other step, and compute the sensitivity of the actual run from its logs.",
              d->problem.participation->text);
         return;

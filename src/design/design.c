@@ -117,7 +117,8 @@ static dpmf_status check_given(const dpmf_design_options *o, int64_t steps) {
                          "federated",
                          p->text);
     if (p->steps != steps)
-        return base_fail(DPMF_ERROR_ARGUMENT, "design: the participation has %lld steps, the workload %lld: they must agree",
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "design: the participation has %lld steps, the workload %lld: they must agree",
                          (long long)p->steps, (long long)steps);
     if (o->federated || o->sampling != DPMF_SAMPLING_NONE || o->any_sampling)
         return base_fail(DPMF_ERROR_ARGUMENT, "design: patterns from a file exclude federated and sampling");

@@ -129,8 +129,8 @@ static int all_positive(int64_t n, const double *weights) {
 }
 
 typedef struct patterns {
-    int64_t apart;             /* b of the draw: every step has probability 1/b */
-    int64_t count, separation; /* of one unit's steps 0, separation, 2 separation, ... */
+    int64_t apart;                    /* b of the draw: every step has probability 1/b */
+    int64_t count, separation;        /* of one unit's steps 0, separation, 2 separation, ... */
     const dpmf_participation *listed; /* NULL, or the patterns of a file */
 } patterns;
 
@@ -270,8 +270,7 @@ static dpmf_status elementary(const dpmf_workload *a, const patterns *p, const d
     dpmf_lower_bound one = {0};
     if (p->listed != NULL) TRY(patterns_draw(p->listed, &apart));
     if (apart > 0) TRY(optimum_nuclear_norm(a, o->weights, &o->run, &nuclear));
-    if ((p->count > 1 || p->listed != NULL) && a->form != WORKLOAD_OPERATOR)
-        TRY(contribution(a, p, o->weights, &one));
+    if ((p->count > 1 || p->listed != NULL) && a->form != WORKLOAD_OPERATOR) TRY(contribution(a, p, o->weights, &one));
     nuclear = apart > 0 ? nuclear / sqrt(apart * (double)a->steps) : 0;
     double rms = fmax(nuclear, one.rms_loss), max = fmax(nuclear, one.max_loss);
     if (!isfinite(max) || !(rms > 0)) return DPMF_OK; /* beyond the range of a double, or none known */

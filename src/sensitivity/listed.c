@@ -178,10 +178,11 @@ dpmf_status sensitivity_listed(const sensitivity_task *task, sensitivity_found *
     const double work = sensitivity_gram_cost(task) * (double)task->reach + sums_work(task);
     if (work <= task->work_max && sensitivity_band_fits(task, 0, task->reach)) return by_sums(task, out);
     if (task->bound == DPMF_BOUND_SPECTRAL || task->bound == DPMF_BOUND_SIGNS)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "this bound of the sensitivity needs %.2g multiplications and all of C'C in memory, accepted up "
-                         "to %.2g: use absolute or auto",
-                         work, task->work_max);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "this bound of the sensitivity needs %.2g multiplications and all of C'C in memory, accepted up "
+            "to %.2g: use absolute or auto",
+            work, task->work_max);
     *out = SENSITIVITY_NOT_FOUND;
     return sensitivity_bound_norms(task, out);
 }

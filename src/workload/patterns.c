@@ -409,8 +409,7 @@ int workload_patterns_contain(const dpmf_participation *p, int64_t first, int64_
 /* ---- the mechanism file ---- */
 
 void workload_participation_write(const dpmf_participation *p, base_tensors *tensors) {
-    if (p->patterns > 0)
-        base_tensors_add(tensors, ARRAY, p->begins[p->patterns] + p->patterns, 0, p->record);
+    if (p->patterns > 0) base_tensors_add(tensors, ARRAY, p->begins[p->patterns] + p->patterns, 0, p->record);
 }
 
 static dpmf_status bad_record(const char *problem, double value) {
@@ -435,7 +434,8 @@ static dpmf_status read_record(int64_t steps, int64_t numbers, const double *rec
         TRY(end_pattern(l));
         const pattern now = {l->listed + begin, l->count - begin};
         before.steps = l->listed + begin - before.size; /* the array may have moved */
-        if (l->patterns > 1 && by_steps(&before, &now) >= 0) return bad_record("not in order at number", (double)l->patterns);
+        if (l->patterns > 1 && by_steps(&before, &now) >= 0)
+            return bad_record("not in order at number", (double)l->patterns);
         before = now;
     }
     return DPMF_OK;

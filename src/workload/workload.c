@@ -522,10 +522,11 @@ dpmf_status dpmf_participation_parse(const char *text, int64_t steps, dpmf_parti
         if (plain || text[length] == '\0') break;
         if (KINDS[kind].pattern == WORKLOAD_LISTED) {
             if (is_name(typed, text, length)) return workload_patterns_load(text + length + 1, steps, out);
-            return base_fail(DPMF_ERROR_ARGUMENT,
-                             "participation '%s': this text names patterns that a mechanism file holds; give their file, "
-                             "file:PATTERNS",
-                             base_show(text, strlen(text), shown));
+            return base_fail(
+                DPMF_ERROR_ARGUMENT,
+                "participation '%s': this text names patterns that a mechanism file holds; give their file, "
+                "file:PATTERNS",
+                base_show(text, strlen(text), shown));
         }
         int64_t k = 0, b = 0;
         const char *pair = text + length + 1, *comma = strchr(pair, ',');

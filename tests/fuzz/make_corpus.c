@@ -289,6 +289,18 @@ static void make_given(void) {
     save("dense_workload", workload, "single", strategy_of("identity", workload, 0, 0, 0), NULL);
 }
 
+/* Patterns: read from a file of the corpus' own, which the mechanism then holds. */
+static void make_patterns(void) {
+    char text[4200];
+    const char *path = place("mechanism", "patterns", "txt");
+    FILE *file = fopen(path, "w");
+    if (file == NULL || fputs("0 2\n1-3:2\n2\n", file) < 0 || fclose(file) != 0) exit(1);
+    snprintf(text, sizeof text, "file:%s", path);
+    dpmf_workload *workload = workload_of("prefix");
+    save("patterns", workload, text, strategy_of("identity", workload, 0, 0, 0), NULL);
+    remove(text + 5);
+}
+
 static void make_weighted(void) {
     double weights[STEPS];
     dpmf_mechanism_options options = dpmf_mechanism_options_defaults();
@@ -325,6 +337,7 @@ int main(int argc, char **argv) {
     make_stamped();
     make_given();
     make_weighted();
+    make_patterns();
     corpus_make_secret(directory);
     corpus_make_text(directory);
     return 0;

@@ -85,7 +85,8 @@ static dpmf_status sampled(const char *sampler, int64_t units, const dpmf_mechan
 
 static void test_only_samplers_inside_the_patterns_are_accepted(void **unused) {
     /* 12 units in batches of 3: four batches per pass, so that a unit's steps are 4 apart */
-    dpmf_mechanism *fits = made("0 4\n1 5\n2 6\n3 7 0\n", 8, "identity"), *less = made("0 4\n1 5\n2 6\n3\n7\n", 8, "identity");
+    dpmf_mechanism *fits = made("0 4\n1 5\n2 6\n3 7 0\n", 8, "identity"),
+                   *less = made("0 4\n1 5\n2 6\n3\n7\n", 8, "identity");
     dpmf_mechanism *gap = made("0\n1\n2\n3\n4\n5\n7\n", 8, "identity"), *all = made("0-7\n", 8, "identity");
     (void)unused;
     check_ok(sampled("cyclic:3", 12, fits));

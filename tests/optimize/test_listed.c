@@ -9,8 +9,8 @@ typedef struct answer {
     dpmf_evaluation found;
 } answer;
 
-static answer optimized(const char *family, const dpmf_participation *p, const char *workload, int64_t bands, int buffers,
-                        dpmf_loss loss, double tolerance) {
+static answer optimized(const char *family, const dpmf_participation *p, const char *workload, int64_t bands,
+                        int buffers, dpmf_loss loss, double tolerance) {
     dpmf_workload *a = workload_of(workload, p->steps);
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
     dpmf_evaluate_options e = dpmf_evaluate_options_defaults();
@@ -37,8 +37,12 @@ static void test_named_kinds_written_out_have_the_same_certified_optimum(void **
     static const struct {
         const char *kind, *workload;
         int64_t n;
-    } cases[] = {{"single", "prefix", 12},       {"full", "prefix", 10},         {"cyclic:3,4", "prefix", 12},
-                 {"min-sep:3,4", "prefix", 16},  {"min-sep:2,5", "momentum:0.9", 12}, {"shuffled:3,4", "prefix", 12},
+    } cases[] = {{"single", "prefix", 12},
+                 {"full", "prefix", 10},
+                 {"cyclic:3,4", "prefix", 12},
+                 {"min-sep:3,4", "prefix", 16},
+                 {"min-sep:2,5", "momentum:0.9", 12},
+                 {"shuffled:3,4", "prefix", 12},
                  {"shuffled:2,6", "decay:0.1", 12}};
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -74,10 +78,10 @@ static void test_no_family_is_below_the_certified_optimum_of_random_lists(void *
         for (int loss = DPMF_LOSS_RMS; loss <= DPMF_LOSS_MAX; loss++) {
             const dpmf_loss l = (dpmf_loss)loss;
             const answer best = optimized("dense", p, "prefix", 0, 0, l, 1e-4);
-            const answer others[] = {optimized("banded", p, "prefix", 3, 0, l, 1e-5), optimized("banded", p, "prefix", 1, 0, l, 1e-5),
-                                     optimized("toeplitz", p, "prefix", 0, 0, l, 1e-6),
-                                     optimized("banded-toeplitz", p, "prefix", 5, 0, l, 1e-6),
-                                     optimized("blt", p, "prefix", 0, 2, l, 1e-6)};
+            const answer others[] = {
+                optimized("banded", p, "prefix", 3, 0, l, 1e-5), optimized("banded", p, "prefix", 1, 0, l, 1e-5),
+                optimized("toeplitz", p, "prefix", 0, 0, l, 1e-6),
+                optimized("banded-toeplitz", p, "prefix", 5, 0, l, 1e-6), optimized("blt", p, "prefix", 0, 2, l, 1e-6)};
             assert_int_equal(best.result.outcome, DPMF_CONVERGED);
             assert_true(loss_of(&best, l) <= best.result.optimum_lower * (1 + 1.1e-4));
             for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
@@ -101,8 +105,11 @@ static void test_families_reach_the_losses_that_min_separation_has(void **unused
         int64_t bands;
         int buffers;
         double tolerance;
-    } cases[] = {{"banded", 4, 0, 1e-5}, {"banded", 3, 0, 1e-5}, {"banded-toeplitz", 4, 0, 1e-8},
-                 {"toeplitz", 0, 0, 1e-4}, {"blt", 0, 2, 1e-5}};
+    } cases[] = {{"banded", 4, 0, 1e-5},
+                 {"banded", 3, 0, 1e-5},
+                 {"banded-toeplitz", 4, 0, 1e-8},
+                 {"toeplitz", 0, 0, 1e-4},
+                 {"blt", 0, 2, 1e-5}};
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int loss = DPMF_LOSS_RMS; loss <= DPMF_LOSS_MAX; loss++) {
@@ -110,7 +117,8 @@ static void test_families_reach_the_losses_that_min_separation_has(void **unused
             dpmf_participation *p = NULL, *listed = patterns_written_out("min-sep:3,4", 20);
             check_ok(dpmf_participation_parse("min-sep:3,4", 20, &p));
             const answer named = optimized(cases[i].family, p, "prefix", cases[i].bands, cases[i].buffers, l, 1e-6);
-            const answer found = optimized(cases[i].family, listed, "prefix", cases[i].bands, cases[i].buffers, l, 1e-6);
+            const answer found =
+                optimized(cases[i].family, listed, "prefix", cases[i].bands, cases[i].buffers, l, 1e-6);
             assert_true(loss_of(&found, l) <= loss_of(&named, l) * (1 + cases[i].tolerance));
             dpmf_participation_free(p);
             dpmf_participation_free(listed);

@@ -97,7 +97,7 @@ static void test_brute_force_over_200_random_lists_agrees(void **unused) {
 
 /* Single, cyclic, min-sep, shuffled and full, for families with routes of their own and for a C of any sign. */
 static void test_named_kinds_written_out_have_the_same_sensitivity(void **unused) {
-    static const char *const kinds[] = {"single",    "full",       "cyclic:3,4",   "min-sep:2,3",
+    static const char *const kinds[] = {"single",      "full",        "cyclic:3,4",   "min-sep:2,3",
                                         "min-sep:3,4", "min-sep:4,1", "shuffled:3,4", "shuffled:4,3"};
     static const char *const families[] = {"identity", "toeplitz", "tree-full", "tree-online"};
     uint64_t seed = 7;
@@ -166,7 +166,8 @@ static void test_many_patterns_give_the_same_bits_on_any_number_of_threads(void 
     double *c = NULL, best = 0;
     (void)unused;
     for (int q = 0; q < 2500; q++) {
-        for (int64_t t = (int64_t)(20 * (1 + check_random(&seed))); t < n; t += 1 + (int64_t)(15 * (1 + check_random(&seed))))
+        for (int64_t t = (int64_t)(20 * (1 + check_random(&seed))); t < n;
+             t += 1 + (int64_t)(15 * (1 + check_random(&seed))))
             fprintf(out, "%lld ", (long long)t);
         fprintf(out, "\n");
     }

@@ -4,6 +4,7 @@
  * says, is refused where the row says so, and comes back from a mechanism file.
  */
 #include "support/check.h"
+#include "support/patterns_files.h"
 
 #include "optimize/optimize.h"
 #include "strategy/strategy.h"
@@ -254,7 +255,10 @@ static void test_forms_are_of_kinds_that_can_be_read(void **unused) {
         dpmf_participation *p = NULL;
         const char *form = dpmf_participation_form((dpmf_participation_kind)participations);
         snprintf(text, sizeof text, "%.*s%s", (int)strcspn(form, ":"), form, strchr(form, ':') != NULL ? ":2,8" : "");
-        check_ok(dpmf_participation_parse(text, STEPS, &p));
+        if (participations == DPMF_PARTICIPATION_PATTERNS)
+            p = patterns_of_text("0 1\n", STEPS);
+        else
+            check_ok(dpmf_participation_parse(text, STEPS, &p));
         assert_int_equal(dpmf_participation_get(p).kind, participations);
         assert_int_equal(dpmf_participation_get(p).is_single, participations == DPMF_PARTICIPATION_SINGLE);
         dpmf_participation_free(p);
@@ -273,7 +277,7 @@ static void test_forms_are_of_kinds_that_can_be_read(void **unused) {
         assert_int_equal(dpmf_sampling_is_none(&s), samplings == DPMF_SAMPLING_NONE);
         samplings++;
     }
-    assert_int_equal(participations, DPMF_PARTICIPATION_FULL + 1);
+    assert_int_equal(participations, DPMF_PARTICIPATION_PATTERNS + 1);
     assert_int_equal(samplings, DPMF_SAMPLING_ALLOCATION + 1);
     assert_null(dpmf_participation_form((dpmf_participation_kind)-1));
     assert_null(dpmf_sampling_describe((dpmf_sampling_kind)-1));

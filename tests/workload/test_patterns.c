@@ -20,7 +20,9 @@ static void test_numbers_ranges_comments_and_line_ends_are_read(void **unused) {
     assert_patterns("9,5 ,0\r\n# none\r\n\r\n3\t4 # two\r\n", 10, "0 5 9;3 4;");
     assert_patterns("0-3\n4-9:2\n", 10, "0 1 2 3;4 6 8;");
     assert_patterns("4-9:9\n", 10, "4;");
-    assert_patterns("\xef\xbb\xbf" "1\n", 10, "1;");
+    assert_patterns("\xef\xbb\xbf"
+                    "1\n",
+                    10, "1;");
 }
 
 static void test_parts_of_others_and_repeated_patterns_are_left_out(void **unused) {
@@ -47,7 +49,7 @@ static void test_lists_of_classes_take_the_routes_of_fixed_patterns(void **unuse
         const char *text;
         int64_t steps;
         workload_pattern pattern;
-    } cases[] = {{"0\n1\n2\n", 3, WORKLOAD_FIXED},        {"0-4\n", 5, WORKLOAD_FIXED},
+    } cases[] = {{"0\n1\n2\n", 3, WORKLOAD_FIXED},         {"0-4\n", 5, WORKLOAD_FIXED},
                  {"0 3 6\n1 4\n2 5\n", 7, WORKLOAD_FIXED}, {"0 3 6\n1 4\n2 6\n", 7, WORKLOAD_LISTED},
                  {"0 3\n1 4\n2 5\n", 7, WORKLOAD_LISTED},  {"0\n1\n", 3, WORKLOAD_LISTED}};
     (void)unused;
@@ -99,7 +101,8 @@ static void test_what_is_no_pattern_is_refused_with_its_line(void **unused) {
 static dpmf_status read_npy(const char *type, const char *shape, size_t size, const void *items, int64_t steps,
                             dpmf_participation **out) {
     char file[512] = "\x93NUMPY\x01\x00";
-    const int header = snprintf(file + 10, 300, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", type, shape);
+    const int header =
+        snprintf(file + 10, 300, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", type, shape);
     file[8] = (char)header;
     file[9] = 0;
     memcpy(file + 10 + header, items, size);
@@ -144,11 +147,16 @@ static void test_arrays_that_are_no_patterns_are_refused(void **unused) {
         int64_t count;
         double numbers[6];
         const char *message;
-    } bad[] = {{1, {2}, "the number of steps of one is 2"},     {3, {1.5, 0, 1}, "the number of steps of one is 1.5"},
-               {2, {1, 10}, "a step is 10"},                    {2, {1, -1}, "a step is -1"},
-               {2, {1, 0.5}, "a step is 0.5"},                  {3, {2, 3, 3}, "steps do not rise at 3"},
-               {4, {1, 3, 1, 3}, "not in order at number 2"},   {4, {1, 3, 1, 2}, "not in order at number 2"},
-               {2, {0, 0}, "the number of steps of one is 0"},  {3, {-1, 0, 0}, "the number of steps of one is -1"},
+    } bad[] = {{1, {2}, "the number of steps of one is 2"},
+               {3, {1.5, 0, 1}, "the number of steps of one is 1.5"},
+               {2, {1, 10}, "a step is 10"},
+               {2, {1, -1}, "a step is -1"},
+               {2, {1, 0.5}, "a step is 0.5"},
+               {3, {2, 3, 3}, "steps do not rise at 3"},
+               {4, {1, 3, 1, 3}, "not in order at number 2"},
+               {4, {1, 3, 1, 2}, "not in order at number 2"},
+               {2, {0, 0}, "the number of steps of one is 0"},
+               {3, {-1, 0, 0}, "the number of steps of one is -1"},
                {3, {1e300, 0, 0}, "the number of steps of one"}};
     dpmf_participation *p = NULL;
     base_tensors none = {0};

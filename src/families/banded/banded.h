@@ -70,18 +70,18 @@ typedef enum banded_kind {
 typedef struct banded_class {
     banded_kind kind;
     int64_t n, bands, count, separation;
-    int64_t windows;  /* how many y there are; 0 unless separated */
-    int64_t unknowns; /* n * bands, or n * bands + windows + 1 */
-    double *scale;    /* n: an entry of column s, before normalization, is scale[s] x the unknown */
-    double *roots;    /* windows + 1: of y, then of z; set by _build */
-    double *tension;  /* windows + 1: a root is this x the unknown / length */
-    double length;    /* so that k z + sum y = 1, set by _build */
-    double *diagonal; /* n: d, set by _build */
-    double *factor;   /* n: entry of C over entry before normalization, set by _build */
-    double *work;     /* n + 1 numbers */
-    const dpmf_participation *listed;       /* the patterns of a file, borrowed */
-    double *sums, *multiplier, sharpness;   /* listed: of each pattern; the exponent of the smooth maximum */
-    double *cover, total;                   /* listed: derivatives of the smooth maximum by d, by all sums; set by _build */
+    int64_t windows;                      /* how many y there are; 0 unless separated */
+    int64_t unknowns;                     /* n * bands, or n * bands + windows + 1 */
+    double *scale;                        /* n: an entry of column s, before normalization, is scale[s] x the unknown */
+    double *roots;                        /* windows + 1: of y, then of z; set by _build */
+    double *tension;                      /* windows + 1: a root is this x the unknown / length */
+    double length;                        /* so that k z + sum y = 1, set by _build */
+    double *diagonal;                     /* n: d, set by _build */
+    double *factor;                       /* n: entry of C over entry before normalization, set by _build */
+    double *work;                         /* n + 1 numbers */
+    const dpmf_participation *listed;     /* the patterns of a file, borrowed */
+    double *sums, *multiplier, sharpness; /* listed: of each pattern; the exponent of the smooth maximum */
+    double *cover, total; /* listed: derivatives of the smooth maximum by d, by all sums; set by _build */
 } banded_class;
 
 DPMF_MUST_CHECK dpmf_status banded_class_create(const dpmf_participation *participation, int64_t bands,

@@ -22,6 +22,7 @@
  */
 #include "families/banded/banded.h"
 
+#include "base/linalg.h"
 #include "base/memory.h"
 #include "base/sum.h"
 #include "error/error.h"
@@ -87,7 +88,6 @@ double banded_class_largest(const banded_class *c) {
     return c->kind == BANDED_LISTED ? sum_listed(c, c->diagonal) : 1;
 }
 
-/* None so small that it could not come back. */
 void banded_class_renew(banded_class *c) {
     double all = 0;
     if (c->kind != BANDED_LISTED) return;
@@ -95,7 +95,7 @@ void banded_class_renew(banded_class *c) {
     for (int64_t q = 0; q < c->listed->patterns; q++)
         all += c->multiplier[q] *= pow(c->sums[q] / top, c->sharpness);
     for (int64_t q = 0; q < c->listed->patterns; q++)
-        c->multiplier[q] = fmax(c->multiplier[q] / all, 1e-12 / (double)c->listed->patterns);
+        c->multiplier[q] = fmax(c->multiplier[q] / all, 1e-12 / (double)c->listed->patterns); /* it could come back */
     c->sharpness = fmin(256, 2 * c->sharpness);
 }
 
@@ -128,10 +128,11 @@ static dpmf_status check_bands(const dpmf_participation *p, int64_t bands) {
                          "another participation (--optimize-participation)",
                          p->text);
     if (!p->covers)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "banded C cannot be optimized for %s: a step is in none of the patterns, and its noise could be as "
-                         "small as one likes; give every step a pattern",
-                         p->text);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "banded C cannot be optimized for %s: a step is in none of the patterns, and its noise could be as "
+            "small as one likes; give every step a pattern",
+            p->text);
     if (p->count > 1 && bands > p->separation)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "banded C optimized for %s: bands = %lld, accepted 1 to %lld (the separation)", p->text,
@@ -165,8 +166,8 @@ dpmf_status banded_class_create(const dpmf_participation *participation, int64_t
         assert(c.windows > 0);
     }
     TRY_DONE(BASE_ARRAYS("the class of column norms", {&c.scale, n}, {&c.roots, c.windows + 1},
-                         {&c.tension, c.windows + 1}, {&c.diagonal, n}, {&c.factor, n}, {&c.work, n + 1},
-                         {&c.cover, n}, {&c.sums, listed}, {&c.multiplier, listed}));
+                         {&c.tension, c.windows + 1}, {&c.diagonal, n}, {&c.factor, n}, {&c.work, n + 1}, {&c.cover, n},
+                         {&c.sums, listed}, {&c.multiplier, listed}));
     for (int64_t q = 0; q < listed; q++)
         c.multiplier[q] = 1 / (double)listed;
     for (int64_t s = 0; s < n; s++)
@@ -263,13 +264,9 @@ void banded_class_pull(banded_class *c, const double *rows, const double *d, dou
     double *along = c->work; /* the part of D in the direction of the column, or of the class, which changes nothing */
     column_products(c, rows, d, along);
     if (c->kind == BANDED_CYCLIC) class_sums(c, along);
-    if (c->kind == BANDED_LISTED) {
-        double all = 0;
-        for (int64_t s = 0; s < c->n; s++)
-            all += along[s];
-        for (int64_t s = 0; s < c->n; s++)
-            along[s] = all * c->cover[s];
-    }
+    const double all = c->kind == BANDED_LISTED ? base_sum(c->n, along) : 0;
+    for (int64_t s = 0; c->kind == BANDED_LISTED && s < c->n; s++)
+        along[s] = all * c->cover[s];
     if (c->kind == BANDED_SEPARATED) pull_roots(c, gradient + c->n * b);
     for (int64_t t = 0; t < c->n; t++) {
         const double *row = rows + t * b, *by = d + t * b;

@@ -456,18 +456,18 @@ static dpmf_status dense_optimize_patterns(const optimize_task *task, dpmf_strat
     const dpmf_participation *p = task->participation;
     const int64_t n = task->workload->steps;
     if (!p->covers)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "family dense, participation %s: a step is in none of the patterns, and its noise could be as small "
-                         "as one likes; give every step a pattern",
-                         p->text);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "family dense, participation %s: a step is in none of the patterns, and its noise could be as small "
+            "as one likes; give every step a pattern",
+            p->text);
     if (n <= PATTERNS_STEPS_MAX && task->workload->form != WORKLOAD_OPERATOR) return optimum_of(task, out, result);
     if (p->pattern == WORKLOAD_APART) return best_streamed(task, out, result);
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "family dense, participation %s: %lld steps, accepted up to %d; optimize for another one with "
                      "--optimize-participation, for example %s:%lld,%lld",
-                     p->text, (long long)n, PATTERNS_STEPS_MAX,
-                     p->pattern == WORKLOAD_LISTED ? "min-sep" : "cyclic", (long long)p->count,
-                     (long long)p->separation);
+                     p->text, (long long)n, PATTERNS_STEPS_MAX, p->pattern == WORKLOAD_LISTED ? "min-sep" : "cyclic",
+                     (long long)p->count, (long long)p->separation);
 }
 
 dpmf_status dense_optimize_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {

@@ -176,10 +176,11 @@ static dpmf_status open_problem(const optimize_task *task, inverse_problem *p) {
     p->recursion = workload_recursion(a, 0);
     TRY(toeplitz_pattern_of(task->participation, p->n, &p->pattern));
     if (task->participation->pattern == WORKLOAD_LISTED)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "strategies with a banded inverse are not optimized for participation %s; optimize for another one "
-                         "with --optimize-participation, for example min-sep:%lld,%lld",
-                         task->participation->text, (long long)p->pattern.k, (long long)p->pattern.b);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "strategies with a banded inverse are not optimized for participation %s; optimize for another one "
+            "with --optimize-participation, for example min-sep:%lld,%lld",
+            task->participation->text, (long long)p->pattern.k, (long long)p->pattern.b);
     p->signed_ones = p->pattern.k > 1;
     p->monotone = task->participation->pattern == WORKLOAD_APART && p->pattern.k > 1;
     TRY(toeplitz_error_create(a, 1, o->loss, o->weights, &p->weigher));

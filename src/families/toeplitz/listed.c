@@ -5,8 +5,7 @@
  *     S_p = |sum_{t in p} C[:,t]|^2,   s_i = sum_{t in p} c_{i-t},   dS_p/dc_j = 2 sum_{t in p} s_{t+j},
  *
  * which is f(X_p) where c >= 0 (Pillutla et al. 2025, Lemma 3.15b) and where columns of one pattern do not meet. The largest S_p
- * is the limit of (sum_p m_p S_p^tau)^(1/tau), sum m = 1. As in the method of multipliers with an exponential penalty (Bertsekas
- * 1982, Section 5.1), m_p <- m_p S_p^tau after every round makes tau no larger than some hundred, where the problem is still well
+ * is the limit of (sum_p m_p S_p^tau)^(1/tau), sum m = 1. As in the exponential multiplier method (Tseng and Bertsekas 1993), m_p <- m_p S_p^tau after every round makes tau no larger than some hundred, where the problem is still well
  * conditioned. Few patterns are ever the worst ones: a round has those with the largest S_p of the rounds before, and after it all
  * patterns are evaluated, O(bands) for each step of each pattern.
  */
@@ -35,10 +34,11 @@ dpmf_status toeplitz_listed_create(const dpmf_participation *p, int64_t bands, t
     const double work = (double)p->begins[p->patterns] * (double)bands;
     double *memory = NULL;
     if (work > WORK_MAX)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "participation %s: %.2g multiplications for every step of the search, accepted up to %.2g; optimize "
-                         "for another one with --optimize-participation, for example min-sep:%lld,%lld",
-                         p->text, work, WORK_MAX, (long long)p->count, (long long)p->separation);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "participation %s: %.2g multiplications for every step of the search, accepted up to %.2g; optimize "
+            "for another one with --optimize-participation, for example min-sep:%lld,%lld",
+            p->text, work, WORK_MAX, (long long)p->count, (long long)p->separation);
     TRY(base_alloc_doubles(MOST * n + 2 * n + p->patterns, "sums of columns", &memory));
     *out = (toeplitz_listed){.p = p, .n = n, .sharpness = 16, .memory = memory};
     out->sums = memory;

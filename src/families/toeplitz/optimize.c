@@ -48,9 +48,9 @@ typedef struct problem {
     int64_t bands;
     signs signs;
     toeplitz_pattern pattern;
-    toeplitz_mixed mixed; /* used if its memory is there: signs are free */
+    toeplitz_mixed mixed;   /* used if its memory is there: signs are free */
     toeplitz_listed listed; /* used if its memory is there: patterns from a file */
-    double columns_count; /* normalized columns: S = columns_count |c|^2; 0: the pattern's */
+    double columns_count;   /* normalized columns: S = columns_count |c|^2; 0: the pattern's */
     toeplitz_error error;
     toeplitz_columns columns; /* used if its memory is there */
     problem_loss loss;        /* used if the error has squares: neither RMS nor max */

@@ -103,8 +103,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_listed_square(toeplitz_listed *l, int64_t b
                                                    double *gradient);
 
 /* Ends a round: the largest S of all patterns, new multipliers, and new patterns among those of the next round. */
-DPMF_MUST_CHECK dpmf_status toeplitz_listed_update(toeplitz_listed *l, int64_t bands, const double *c,
-                                                   double *largest);
+DPMF_MUST_CHECK dpmf_status toeplitz_listed_update(toeplitz_listed *l, int64_t bands, const double *c, double *largest);
 void toeplitz_listed_renew(toeplitz_listed *l, double *largest); /* the same from l->values, which it destroys */
 
 /* ---- S for coefficients of any sign: columns.c ---- */

@@ -261,9 +261,10 @@ static dpmf_status cover_steps(search *s) {
             if (gain > most) most = gain;
         }
         if (best < 0 || s->held.count == s->held.room)
-            TRY_DONE(base_fail(DPMF_ERROR_UNSUPPORTED,
-                               "optimum over patterns: of %lld steps %lld are in none of the patterns that fit in memory",
-                               (long long)s->n, (long long)left));
+            TRY_DONE(
+                base_fail(DPMF_ERROR_UNSUPPORTED,
+                          "optimum over patterns: of %lld steps %lld are in none of the patterns that fit in memory",
+                          (long long)s->n, (long long)left));
         const int64_t size = p->begins[best + 1] - p->begins[best], *steps = p->listed + p->begins[best];
         memcpy(s->held.steps + s->held.count * s->k, steps, (size_t)size * sizeof *steps);
         s->held.sizes[s->held.count++] = size;
