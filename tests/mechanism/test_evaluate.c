@@ -297,7 +297,7 @@ static void test_the_reported_lower_bound_is_the_computed_one(void **unused) {
 static void test_objects_of_different_steps_are_refused(void **unused) {
     setting s = make("toeplitz", "prefix", 10, 0), other = make("toeplitz", "prefix", 11, 0);
     dpmf_participation *p = NULL;
-    dpmf_sensitivity sensitivity = {-1, DPMF_ESTIMATE, DPMF_SENSITIVITY_COLUMN, NULL};
+    dpmf_sensitivity sensitivity = {-1, DPMF_ESTIMATE, DPMF_SENSITIVITY_COLUMN, NULL, 0};
     dpmf_evaluation e;
     double errors[11];
     (void)unused;
