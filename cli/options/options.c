@@ -224,6 +224,7 @@ const option_row options[OPTION_TOTAL] = {
         {.name = "loss",
          .kind = KIND_TEXT,
          .argument = "LOSS",
+         .values = "rms|max|lp:P|last",
          .preset = "rms",
          .verbs = PLAN | DESIGN | EVALUATE | OPTIMIZE,
          .help = "the loss that is optimized and compared with its lower bound: rms, over all steps; max, of the worst "

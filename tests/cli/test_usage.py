@@ -189,7 +189,7 @@ class Options(Case):
         self.refused(2, *bsr, "--bands", "5", says=["--bands 5", "1 to 4 (the steps of a stamp)"])
 
     def test_other_choices_are_refused_with_the_list(self):
-        for option, accepted in [("decoder", "restart, optimal"), ("loss", "rms, max"),
+        for option, accepted in [("decoder", "restart, optimal"),
                                  ("adjacency", "zero-out, add-remove, replace-one"), ("bound", "auto, none, force"),
                                  ("sensitivity", "auto, spectral, absolute, signs")]:
             for value in ["", "x", "RMS", accepted.split(",")[0] + " "]:
@@ -398,7 +398,7 @@ class Help(Case):
             return done.stdout.decode().split()
         self.assertEqual(complete("dpmf", "eva"), ["evaluate"])
         self.assertEqual(complete("dpmf", "evaluate", "--norm"), ["--normalize"])
-        self.assertEqual(complete("dpmf", "evaluate", "--loss", ""), ["rms", "max"])
+        self.assertEqual(complete("dpmf", "evaluate", "--loss", ""), ["rms", "max", "lp:", "last"])
         self.assertEqual(complete("dpmf", "count", "--format", "js"), ["jsonl"])
         self.assertEqual(complete("dpmf", "evaluate", "--workload", "mom"), ["momentum:"])
         self.assertEqual(complete("dpmf", "evaluate", "-o", "comp"), ["completion.bash"])
