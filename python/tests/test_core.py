@@ -193,6 +193,28 @@ class Problems(Case):
         self.assertTrue(seen and all(isinstance(what, str) for what, _ in seen))
 
 
+class Stamps(Case):
+    def test_stamps_are_given_or_chosen(self):
+        best = dpmf.evaluate("tree-full", 64, participation="cyclic:16,4", stamps="auto")
+        losses = {s: dpmf.evaluate("tree-full", 64, participation="cyclic:16,4", stamps=s).rms_loss for s in (1, 2, 4, 8, 16)}
+        self.assertEqual(best.strategy.stamps, min(losses, key=losses.get))
+        made = dpmf.optimize("dense", 40, participation="cyclic:10,4", stamps=2, stamp_participation="single")
+        one = dpmf.optimize("dense", 20).strategy.stamped(2)
+        np.testing.assert_array_equal(made.strategy.apply(np.arange(40.0)), one.apply(np.arange(40.0)))
+        self.refused(dpmf.ArgumentError, "auto", dpmf.optimize, "dense", 40, stamps="most")
+        self.refused(dpmf.ArgumentError, "a divisor", dpmf.optimize, "dense", 40, stamps=3)
+
+    def test_trees_have_a_branching_factor(self):
+        self.assertEqual(dpmf.evaluate("tree", 100, branching=5).strategy.branching, 5)
+        self.assertEqual(dpmf.evaluate("smooth-binary", 100).strategy.branching, 0)
+        self.refused(dpmf.ArgumentError, "accepted 2 to 1024", dpmf.evaluate, "tree", 100, branching=1)
+
+    def test_a_design_has_stamped_candidates_on_request(self):
+        found = dpmf.design(120, 12, 4.0, 1e-6, families="identity,tree-full", stamps=4, dim=1000)
+        self.assertEqual(found.design.candidates[found.design.chosen].stamps, 4)
+        self.assertIn("tree-full, 4 stamps", str(found.design))
+
+
 class Files(Case):
     def test_a_mechanism_comes_back_from_file_bytes_and_pickle(self):
         m = mechanism("tvblt", 50)

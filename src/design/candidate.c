@@ -303,8 +303,8 @@ dpmf_status design_add_closed_form(dpmf_design *d, const char *family, const dpm
 static const int64_t STAMPED_STEPS_MAX = 4096;
 
 /*
- * Stamped strategies were never chosen in docs/design.md's settings, so they are candidates only on request: the closed form, and
- * the best of the family where its search needs no number from the caller.
+ * Stamped strategies were never chosen where we tried (docs/mechanisms.md), so they are candidates only on request: the closed
+ * form, and the best of the family where its search needs no number from the caller.
  */
 dpmf_status design_add_stamped(dpmf_design *d, const strategy_family *f) {
     const dpmf_strategy_options plain = dpmf_strategy_options_defaults();

@@ -149,7 +149,7 @@ class Contradictions(Case):
                                 ("bsr", ["--bands", "4"]), ("bsr", ["--nu", "0.5"]), ("bsr", ["--parameters", other]),
                                 ("bsr", ["--optimize-workload", "momentum:0.5"]), ("bisr", ["--bands", "2"]),
                                 ("bisr", ["--optimize-workload", "momentum:0.5"]),
-                                ("toeplitz", ["--stamps", "3"]), ("tree-online", ["--stamps", "1"]),
+                                ("tree-online", ["--stamps", "1"]),
                                 ("tree-online", ["--stamps", "9"]), ("tree-online", ["--stamps", "4"]),
                                 ("tree-online", ["--decoder", "optimal"]), ("fft-opt", ["--decoder", "restart"]),
                                 ("tree", ["--decoder", "optimal"]), ("tree-online", ["--family", "tree-full"]),

@@ -12,15 +12,15 @@ from harness import DPMF, Case, run
 VERBS = ["plan", "design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify", "audit",
          "report", "bench", "help"]
 LATER_VERBS = ["predicts"]
-DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
+DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "stamps", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
                   "adjacency", "dim", "memory", "max-overhead", "families", "measure", "release", "threads", "json",
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
-                    "bands", "buffers", "levels", "nu", "stamps", "decoder", "normalize", "variant", "parameters", "loss",
+                    "bands", "buffers", "levels", "nu", "stamps", "branching", "decoder", "normalize", "variant", "parameters", "loss",
                     "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound", "per-step", "columns", "threads", "json", "out",
                     "help"]
 OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
-                    "bands", "buffers", "shared-seeds", "normalize", "variant",
+                    "bands", "buffers", "shared-seeds", "stamps", "normalize", "variant",
                     "loss", "tolerance", "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound",
                     "per-step", "columns", "threads", "json", "out", "help"]
 ACCOUNT_OPTIONS = ["epochs", "tolerance", "epsilon", "delta", "sigma", "rho", "gaussian", "sampling", "compositions", "compose",

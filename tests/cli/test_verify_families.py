@@ -62,6 +62,11 @@ class Mutations(Families):
             file = self.evaluate(family, "--participation", "cyclic:3,9")
             self.assertGreaterEqual(self.mutate(self.calibrated(file)), 20)
 
+    def test_every_change_of_a_branching_factor_and_of_a_smooth_tree_is_found(self):
+        for more in (["tree-full", "--branching", 3], ["smooth-binary"], ["smooth-binary", "--decoder", "optimal"]):
+            file = self.evaluate(*more, "--participation", "cyclic:3,9")
+            self.assertGreaterEqual(self.mutate(self.calibrated(file)), 20)
+
     def test_every_change_of_the_fft_mechanism_is_found(self):
         self.assertGreaterEqual(self.mutate(self.calibrated(self.evaluate("fft"))), 16)
 

@@ -11,7 +11,7 @@ from harness import Case, run
 
 KEYS = ["schema", "version", "ok", "checks"]
 CHECK_KEYS = ["name", "ok", "claimed", "found", "tolerance", "how"]
-WHOLE = {"format_version", "steps", "stamps", "bands", "rank", "buffers", "nodes", "count", "order", "period",
+WHOLE = {"format_version", "steps", "stamps", "branching", "best", "bands", "rank", "buffers", "nodes", "count", "order", "period",
          "shared_seeds", "dim", "memory", "separation_high"}  # others: doubles
 CHANGE = 1e-6
 EPSILON, DELTA = 2.0, 1e-5

@@ -231,6 +231,7 @@ static void make_named(void) {
     save_named("tree_full", "decay:0.1", "single", "tree-full", 0, 0, 1);
     save_named("blt_rational", "prefix", "single", "blt-rational", 0, 0, 0);
     save_named("blt_tree", "prefix", "cyclic:2,6", "blt-tree", 0, 0, 0);
+    save_named("smooth", "prefix", "single", "smooth-binary", 0, 0, 0);
     save_named("fft", "prefix", "single", "fft", 0, 0, 0);
     save_named("fft_opt", "momentum:0.9", "single", "fft-opt", 0, 0, 0);
     save_named("cooldown", "momentum:0.5,cooldown:0.5:0.1", "single", "identity", 0, 0, 0);
@@ -247,6 +248,7 @@ static void make_stamped(void) {
         char name[40];
         options.stamps = 3;
         options.bands = i == 5 ? 2 : 0;
+        options.branching = i == 1 ? 3 : 0;
         options.column_normalize = i == 2;
         saved.evaluate.sensitivity = i == 3 ? DPMF_BOUND_SPECTRAL : DPMF_BOUND_AUTO;
         saved.evaluate.lower_bound = i == 1 ? DPMF_LOWER_BOUND_NONE : DPMF_LOWER_BOUND_AUTO;
