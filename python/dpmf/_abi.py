@@ -121,6 +121,12 @@ class dpmf_normalize(enum.IntEnum):
     DPMF_NORMALIZE_WITHIN = 2
 
 
+class dpmf_signs(enum.IntEnum):
+    DPMF_SIGNS_AUTO = 0
+    DPMF_SIGNS_NON_NEGATIVE = 1
+    DPMF_SIGNS_ANY = 2
+
+
 class dpmf_sampling_kind(enum.IntEnum):
     DPMF_SAMPLING_NONE = 0
     DPMF_SAMPLING_POISSON = 1
@@ -282,6 +288,8 @@ class dpmf_family(Structure):
         ("optimize_constraint", c_int),
         ("optimize_variants", c_int),
         ("designed", c_int),
+        ("optimize_signs", c_int),
+        ("optimize_damped", c_int),
     ]
 
 
@@ -299,6 +307,8 @@ class dpmf_strategy_info(Structure):
         ("blt_buffers", c_int),
         ("blt_scale", POINTER(c_double)),
         ("blt_gap", POINTER(c_double)),
+        ("blt_inverse_scale", POINTER(c_double)),
+        ("blt_inverse_gap", POINTER(c_double)),
     ]
 
 
@@ -354,6 +364,8 @@ class dpmf_optimize_options(Structure):
         ("tolerance", c_double),
         ("weights", POINTER(c_double)),
         ("run", dpmf_run),
+        ("signs", c_int),
+        ("damped", c_int),
     ]
 
 
@@ -367,6 +379,8 @@ class dpmf_optimization(Structure):
         ("scope", c_char_p),
         ("stationarity", c_double),
         ("searched", c_char_p),
+        ("dropped", c_int),
+        ("nu", c_double),
     ]
 
 

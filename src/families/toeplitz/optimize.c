@@ -103,7 +103,7 @@ static void close_problem(problem *p) {
     base_free(p->by_error);
 }
 
-static dpmf_status check_workload(const optimize_task *task) {
+static dpmf_status check_workload(const optimize_task *task, int64_t bands) {
     const dpmf_workload *a = task->workload;
     const int within = task->options->normalize == DPMF_NORMALIZE_WITHIN;
     if (a->toeplitz && !within) return DPMF_OK;
@@ -113,7 +113,12 @@ static dpmf_status check_workload(const optimize_task *task) {
                          "nesterov, decay, schedules%s; optimize for one of them (--optimize-workload) and evaluate "
                          "for this one",
                          a->text, within ? " with columns normalized within" : "", within ? "" : ", a Toeplitz matrix");
-    if (a->steps > TOEPLITZ_COLUMNS_MAX)
+    if (a->toeplitz && a->steps > TOEPLITZ_COLUMNS_MAX && (double)a->steps * (double)bands > TOEPLITZ_COLUMNS_WORK)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "%lld steps x %lld bands with columns normalized within the optimization, accepted up to a product of "
+                         "%.0f; normalize after it",
+                         (long long)a->steps, (long long)bands, TOEPLITZ_COLUMNS_WORK);
+    if (!a->toeplitz && a->steps > TOEPLITZ_COLUMNS_MAX)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "%lld steps %s, accepted up to %d; %s", (long long)a->steps,
                          within ? "with columns normalized within the optimization"
                                 : "of a workload with a learning-rate schedule",
@@ -126,7 +131,7 @@ static dpmf_status open_problem(const optimize_task *task, int64_t bands, proble
     const dpmf_optimize_options *o = task->options;
     const int within = o->normalize == DPMF_NORMALIZE_WITHIN;
     p->bands = bands;
-    TRY(check_workload(task));
+    TRY(check_workload(task, bands));
     TRY(toeplitz_pattern_of(task->participation, task->workload->steps, &p->pattern));
     if (within && bands > p->pattern.b)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
