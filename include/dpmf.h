@@ -719,7 +719,8 @@ typedef enum dpmf_constraint {
 typedef enum dpmf_normalize {
     DPMF_NORMALIZE_NONE = 0,
     DPMF_NORMALIZE_AFTER, /* the optimal C, then normalized */
-    DPMF_NORMALIZE_WITHIN /* the best normalized C; up to 8192 steps */
+    DPMF_NORMALIZE_WITHIN /* the best normalized C; blt: up to 2^20 steps; Toeplitz: steps x bands up to 2^29, with a schedule
+                           * up to 8192 steps */
 } dpmf_normalize;
 
 /*

@@ -14,7 +14,7 @@ from .errors import (ArgumentError, ArgumentTypeError, CancelledError, ClosedErr
                      OutOfMemoryError, StateError, UnsupportedError)
 from .keys import create_key, testing_key
 from .ledger import Ledger
-from .make import evaluate, load, optimize, save
+from .make import Spectrum, evaluate, evaluate_spectrum, load, optimize, save
 from .mechanism import Certificate, Check, LowerBound, Mechanism, Sensitivity, Verification
 from .noise import NO_STATE, NoiseStream
 from .parametric import optimize_parametric
@@ -29,8 +29,9 @@ __all__ = [
     "Counter", "Design", "Error", "Family", "FileError", "FormatError", "Ledger", "LowerBound", "Mechanism",
     "NO_STATE",
     "NoiseStream", "NumericalError", "OutOfMemoryError",
-    "Participation", "Plan", "PlanPoint", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
+    "Participation", "Plan", "PlanPoint", "Privacy", "Sampler", "Sensitivity", "Spectrum", "StateError", "Strategy", "UnsupportedError", "Verification",
     "Workload", "__version__", "account", "bands", "best_of", "calibrate", "create_key", "design", "deviation", "evaluate",
+    "evaluate_spectrum",
     "families", "load", "optimize", "optimize_parametric", "plan", "query", "save",
     "testing_key",
 ]

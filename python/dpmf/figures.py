@@ -42,6 +42,8 @@ class Certificate:
     scope: Optional[str]
     stationarity: float
     searched: Optional[str]
+    dropped: int = 0  # buffers asked for that are superfluous
+    nu: Optional[float] = None  # of the best damped square root
 
 
 @dataclass(frozen=True)

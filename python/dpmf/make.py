@@ -6,17 +6,20 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+from dataclasses import dataclass
 from typing import Any, Optional, Sequence, Tuple, Union
+
+import numpy as np
 
 from . import errors
 from ._library import (
-    abi, c, choice, doubles, encode_text, flag, handle, integer, numbers, path_bytes, run_options, select, struct_of, text)
+    abi, c, choice, doubles, encode_text, flag, handle, integer, numbers, path_bytes, real, run_options, select, struct_of, text)
 from .loss import Loss, LossLike
 from .mechanism import Certificate, Mechanism, Progress
 from .privacy import parse, sampling_of
 from .problem import Participation, Strategy, Workload, stamps_number
 
-__all__ = ["evaluate", "load", "optimize", "save"]
+__all__ = ["Spectrum", "evaluate", "evaluate_spectrum", "load", "optimize", "save"]
 
 #: Options of a mechanism that `evaluate` and `optimize` pass on.
 MECHANISM = (
@@ -218,7 +221,7 @@ def evaluate(
     )
 
 
-def certificate_of(result: Any) -> Certificate:
+def certificate_of(result: Any, damped: bool = False) -> Certificate:
     """The outcome of a search."""
     upper = result.optimum_upper
     return Certificate(
@@ -230,6 +233,8 @@ def certificate_of(result: Any) -> Certificate:
         text(result.scope),
         result.stationarity,
         text(result.searched),
+        result.dropped,
+        result.nu if damped else None,
     )
 
 
@@ -248,6 +253,8 @@ def optimize(
     constraint: Optional[str] = None,
     sweep: Optional[bool] = None,
     taper: Optional[float] = None,
+    signs: Optional[str] = None,
+    damped: Optional[bool] = None,
     tolerance: Optional[float] = None,
     stamps: Union[int, str, None] = None,
     stamp_participation: Any = None,
@@ -281,6 +288,10 @@ def optimize(
     'converged'
     >>> optimize("dense", 40, participation="cyclic:10,4", stamps=2, stamp_participation="single").strategy.stamps
     2
+    >>> optimize("blt", 64, participation="min-sep:4,16", loss="max", buffers=4).certificate.dropped
+    1
+    >>> round(optimize("toeplitz", 1000, participation="cyclic:10,100", damped=True).certificate.nu, 4)
+    0.0048
     """
     options = select(MECHANISM, locals())
     workload, participation = _problem(steps, workload, participation)
@@ -304,6 +315,8 @@ def optimize(
             constraint=None if constraint is None else choice(abi.dpmf_constraint, constraint, "constraint"),
             sweep=sweep,
             taper=taper,
+            signs=None if signs is None else choice(abi.dpmf_signs, signs, "signs"),
+            damped=damped,
             tolerance=tolerance,
             stamps=stamps_number(stamps),
             stamp_participation=None if part is None else part._handle,
@@ -321,10 +334,53 @@ def optimize(
         workload,
         participation,
         strategy,
-        certificate=certificate_of(result),
+        certificate=certificate_of(result, bool(damped)),
         made_by="optimized for %s loss" % loss if made_by is None else made_by,
         **options,
     )
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """What noise of sigma 1 adds to a quadratic loss: `evaluate_spectrum`."""
+
+    effective_dimension: float
+    excess_loss: float
+    independent: float
+    ratio: float
+    per_eigenvalue: np.ndarray
+    per_eigenvalue_independent: np.ndarray
+
+
+def evaluate_spectrum(mechanism: Mechanism, eigenvalues: "np.typing.ArrayLike", rate: float) -> Spectrum:
+    """The noise of the last step in a quadratic loss with these eigenvalues and learning rate, beside independent noise.
+
+    Along an eigenvector gradient descent forgets by rate x eigenvalue, so that its part is rate^2/2 x eigenvalue x the squared
+    error for the workload decay (Pillutla et al. 2025, Section 3.5.2).
+
+    >>> found = evaluate_spectrum(evaluate("toeplitz", 2000, nu=0.0005), [1, 0.1, 0.01], 0.05)
+    >>> round(found.effective_dimension, 2), round(found.ratio, 4)
+    (1.11, 0.1806)
+    """
+    values, step = numbers(eigenvalues, "eigenvalues"), real(rate, "rate")
+    if values.ndim != 1 or len(values) == 0 or not (step > 0 and np.all(values > 0) and np.all(values * step <= 1)):
+        raise errors.ArgumentError("eigenvalues and rate: a list above 0, up to 1/rate, and a rate above 0 are accepted")
+    strategy = mechanism.strategy
+    own, plain = np.empty(len(values)), np.empty(len(values))
+    for out, used in ((own, strategy), (plain, "identity")):
+        for i, value in enumerate(values):
+            found = evaluate(
+                used,
+                mechanism.steps,
+                "decay:%.17g" % (step * value),
+                mechanism.participation,
+                adjacency=mechanism.adjacency,
+                lower_bound="none",
+            )
+            out[i] = 0.5 * step**2 * value * found.per_step_error[-1] ** 2
+    dimension = float(np.sum(values) / np.max(values))
+    total, independent = float(np.sum(own)), float(np.sum(plain))
+    return Spectrum(dimension, total, independent, total / independent, own, plain)
 
 
 def load(path: "Union[str, os.PathLike[str]]") -> Mechanism:

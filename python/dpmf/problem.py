@@ -308,8 +308,28 @@ class Strategy(Object):
         return cls._toeplitz(abi.dpmf_toeplitz_shape.DPMF_TOEPLITZ_INVERSE, steps, coefficients)
 
     @classmethod
-    def blt(cls, steps: int, scale: "np.typing.ArrayLike", decay: "np.typing.ArrayLike") -> "Strategy":
-        """C a buffered linear Toeplitz matrix: first column 1, then the sum of scale * decay^(t-1)."""
+    def blt(
+        cls,
+        steps: int,
+        scale: "Optional[np.typing.ArrayLike]" = None,
+        decay: "Optional[np.typing.ArrayLike]" = None,
+        inverse_decay: "Optional[np.typing.ArrayLike]" = None,
+    ) -> "Strategy":
+        """C a buffered linear Toeplitz matrix: first column 1, then the sum of scale * decay^(t-1).
+
+        Instead of the scales the decays of C^-1 may be given, which determine them.
+
+        >>> Strategy.blt(10, decay=[0.5], inverse_decay=[0.25]).blt_parameters
+        (array([0.25]), array([0.5]))
+        """
+        if decay is None or (scale is None) == (inverse_decay is None):
+            raise errors.ArgumentError("decay and one of scale and inverse_decay are accepted")
+        if scale is None:
+            both = np.concatenate([_vector(decay, "decay"), _vector(inverse_decay, "inverse_decay")])
+            if len(both) % 2 != 0 or len(_vector(decay, "decay")) * 2 != len(both):
+                raise errors.ArgumentError("decay and inverse_decay have different lengths, accepted: the same")
+            half = len(both) // 2
+            return cls._make("dpmf_strategy_create_blt", integer(steps, "steps"), half, None, doubles(both), None)
         s, d = _vector(scale, "scale"), _vector(decay, "decay")
         if len(s) != len(d):
             raise errors.ArgumentError("%d scales and %d decays: as many of each are accepted" % (len(s), len(d)))
@@ -466,6 +486,19 @@ class Strategy(Object):
         if info.blt_buffers == 0 or info.is_normalized:
             return None
         return np.array(info.blt_scale[: info.blt_buffers]), 1.0 - np.array(info.blt_gap[: info.blt_buffers])
+
+    @property
+    def blt_inverse_parameters(self) -> "Optional[tuple[np.ndarray, np.ndarray]]":
+        """(scale, decay) of C^-1 where it is a BLT too: C is a BLT with positive scales and different decays. Else None.
+
+        >>> Strategy.blt(10, scale=[0.25], decay=[0.5]).blt_inverse_parameters
+        (array([-0.25]), array([0.25]))
+        """
+        info = c.dpmf_strategy_get(self._handle)
+        if info.is_normalized or not info.blt_inverse_gap:
+            return None
+        count = info.blt_buffers
+        return np.array(info.blt_inverse_scale[:count]), 1.0 - np.array(info.blt_inverse_gap[:count])
 
     def apply(self, x: "np.typing.ArrayLike") -> np.ndarray:
         """C x."""

@@ -343,6 +343,7 @@ dpmf_status design_optimize(const dpmf_design *d, const search_request *request,
     o.bands = request->bands;
     o.buffers = request->buffers;
     o.shared_seeds = request->shared_seeds;
+    o.damped = request->damped;
     if (request->tolerance > 0) o.tolerance = fmax(o.tolerance, request->tolerance);
     TRY(base_progress(&d->options.run, request->family, -1));
     if (!request->without_schedule) {
@@ -376,6 +377,8 @@ static dpmf_status add_one(dpmf_design *d, const search_request *request, double
         if (!request->for_rms_loss) take_bound(d, &found);
         snprintf(made_by, sizeof made_by, "design: %s, %s loss, %s", request->family,
                  design_searches_max(d) && !request->for_rms_loss ? "max" : "rms", d->problem.participation->text);
+        if (request->damped)
+            snprintf(made_by + strlen(made_by), sizeof made_by - strlen(made_by), ", square root damped by %.6g", found.nu);
         const candidate c = {.strategy = s, .info.is_search_point = request->is_search_point};
         status = design_add(d, &c, made_by, noise);
     }

@@ -45,6 +45,7 @@ typedef struct search_request {
     int shared_seeds;         /* tvblt over several epochs */
     double tolerance;         /* 0: the design's */
     double rms_tolerance;     /* where the RMS loss is searched beside the max loss; 0: the same */
+    int damped;               /* toeplitz: the square root with the best damping */
 } search_request;
 
 struct dpmf_design {

@@ -62,8 +62,8 @@ static double best(const char *workload, const char *participation, int64_t n, d
     dpmf_strategy *s = NULL;
     dpmf_optimization r = {0};
     check_ok(optimize(workload, participation, n, with(loss, buffers), &s, &r));
-    assert_int_equal(r.nodes, buffers);
-    assert_int_equal(dpmf_strategy_get(s).buffers, buffers);
+    assert_int_equal(r.nodes + r.dropped, buffers);
+    assert_int_equal(dpmf_strategy_get(s).buffers, r.nodes);
     assert_int_equal(r.outcome, DPMF_CONVERGED);
     /* scales of any sign often end in a kink of the sensitivity, beside which its smooth version is steep */
     const double flat = strncmp(participation, "cyclic", 6) == 0 ? 1e-4 : 1e-5;
@@ -102,7 +102,8 @@ static void test_the_gradient_of_a_blt_is_that_of_differences(void **unused) {
                          .b = patterns[trial % 5][1],
                          .max_loss = trial & 1,
                          .response = trial % 7 == 3 ? response : NULL,
-                         .emphasis = trial % 11 == 3 ? emphasis : NULL};
+                         .emphasis = trial % 11 == 3 ? emphasis : NULL,
+                         .barrier = trial % 3 == 1 ? 0.01 : 0};
         if (trial % 5 == 0 && p.response == NULL && !p.max_loss) p.normalized = &work;
         for (int i = 0; i < 2 * p.count; i++)
             x[i] = 1.5 * check_random(&seed) - 0.3;
@@ -388,7 +389,8 @@ static void test_one_step_and_more_buffers_than_steps_are_fine(void **unused) {
     check_near(evaluated("prefix", "single", 1, s, DPMF_LOSS_RMS, NULL), 1, 1e-15);
     dpmf_strategy_free(s);
     check_ok(optimize("prefix", "single", 3, with(DPMF_LOSS_RMS, 5), NULL, &r));
-    assert_int_equal(r.nodes, 5);
+    assert_int_equal(r.nodes, 1); /* a scale and a decay make two coefficients after the first: the rest is superfluous */
+    assert_int_equal(r.dropped, 4);
     check_ok(optimize("prefix", "cyclic:3,100", 300, with(DPMF_LOSS_RMS, 3), &s, &r));
     check_ok(optimize("prefix", "cyclic:3,100", 300, with(DPMF_LOSS_RMS, 3), &again, &r));
     assert_int_equal(check_blt(s, &scale[0], &gap[0]), 3);
@@ -397,6 +399,64 @@ static void test_one_step_and_more_buffers_than_steps_are_fine(void **unused) {
     assert_memory_equal(gap[0], gap[1], 3 * sizeof(double));
     dpmf_strategy_free(s);
     dpmf_strategy_free(again);
+}
+
+/* Without the barrier the first ended at decays of 1 and 1 - 1e-15, with a buffer that gained nothing. */
+static void test_superfluous_buffers_are_dropped_and_decays_stay_below_1(void **unused) {
+    static const struct {
+        int64_t n;
+        const char *workload, *participation;
+        dpmf_loss loss;
+    } cases[] = {{64, "prefix", "minsep:4,16", DPMF_LOSS_MAX},
+                 {64, "decay:0.1", "minsep:4,16", DPMF_LOSS_MAX},
+                 {48, "prefix", "minsep:8,3", DPMF_LOSS_RMS},
+                 {20, "prefix", "single", DPMF_LOSS_RMS}};
+    (void)unused;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dpmf_strategy *s = NULL, *again = NULL;
+        dpmf_optimization r = {0};
+        const double *scale = NULL, *gap = NULL;
+        double decay[DPMF_BLT_BUFFERS_MAX], few = 0, many = 0;
+        check_ok(optimize(cases[i].workload, cases[i].participation, cases[i].n, with(cases[i].loss, 7), &s, &r));
+        assert_true(r.dropped > 0 && r.nodes + r.dropped == 7);
+        assert_int_equal(check_blt(s, &scale, &gap), r.nodes);
+        for (int j = 0; j < r.nodes; j++) {
+            assert_true(gap[j] > 1e-12 / (double)cases[i].n && gap[j] < 1 && scale[j] > 1e-12);
+            decay[j] = 1 - gap[j];
+        }
+        check_ok(dpmf_strategy_create_blt(cases[i].n, r.nodes, scale, decay, NULL, &again));
+        many = evaluated(cases[i].workload, cases[i].participation, cases[i].n, again, cases[i].loss, NULL);
+        few = best(cases[i].workload, cases[i].participation, cases[i].n, cases[i].loss, r.nodes);
+        assert_true(many <= few * (1 + 3e-7)); /* a way through more buffers may find a better place */
+        dpmf_strategy_free(again);
+        dpmf_strategy_free(s);
+    }
+}
+
+static void test_signs_of_scales_can_be_chosen(void **unused) {
+    dpmf_optimize_options o = with(DPMF_LOSS_RMS, 3);
+    dpmf_strategy *s = NULL;
+    dpmf_optimization r = {0};
+    double any = 0, falling = 0;
+    const double *scale = NULL, *gap = NULL;
+    (void)unused;
+    o.signs = DPMF_SIGNS_NON_NEGATIVE;
+    check_ok(optimize("momentum:0.9", "cyclic:5,40", 200, o, &s, &r));
+    assert_string_equal(r.searched, "non-negative coefficients that do not rise");
+    for (int i = 0; i < check_blt(s, &scale, &gap); i++)
+        assert_true(scale[i] > 0);
+    falling = evaluated("momentum:0.9", "cyclic:5,40", 200, s, DPMF_LOSS_RMS, NULL);
+    dpmf_strategy_free(s);
+    o.signs = DPMF_SIGNS_ANY;
+    check_ok(optimize("momentum:0.9", "cyclic:5,40", 200, o, &s, &r));
+    assert_string_equal(r.searched, "coefficients of any sign");
+    any = evaluated("momentum:0.9", "cyclic:5,40", 200, s, DPMF_LOSS_RMS, NULL);
+    assert_true(any < 0.999 * falling);
+    dpmf_strategy_free(s);
+    s = NULL;
+    check_fails(DPMF_ERROR_UNSUPPORTED, optimize("prefix", "minsep:4,16", 64, o, &s, &r));
+    check_message("signs any");
+    assert_null(s);
 }
 
 static int stop(void *context, const char *what, double done) {
@@ -428,8 +488,8 @@ static void test_the_blt_optimizer_refuses_what_has_no_theorem(void **unused) {
     o.normalize = DPMF_NORMALIZE_WITHIN;
     check_fails(DPMF_ERROR_UNSUPPORTED, optimize("momentum:0.5", "single", 8, o, &s, &r));
     check_fails(DPMF_ERROR_UNSUPPORTED, optimize("prefix", "cyclic:2,4", 8, o, &s, &r));
-    check_fails(DPMF_ERROR_UNSUPPORTED, optimize("prefix", "single", 8193, o, &s, &r));
-    check_message("8193");
+    check_fails(DPMF_ERROR_UNSUPPORTED, optimize("prefix", "single", (1 << 20) + 1, o, &s, &r));
+    check_message("1048577");
     o.loss = DPMF_LOSS_MAX;
     check_fails(DPMF_ERROR_UNSUPPORTED, optimize("prefix", "single", 8, o, &s, &r));
     o = with(DPMF_LOSS_RMS, 2);
@@ -483,6 +543,8 @@ int main(void) {
         cmocka_unit_test(test_a_blt_normalized_after_has_less_loss),
         cmocka_unit_test(test_a_blt_normalized_within_has_still_less_loss),
         cmocka_unit_test(test_one_step_and_more_buffers_than_steps_are_fine),
+        cmocka_unit_test(test_superfluous_buffers_are_dropped_and_decays_stay_below_1),
+        cmocka_unit_test(test_signs_of_scales_can_be_chosen),
         cmocka_unit_test(test_the_blt_optimizer_refuses_what_has_no_theorem),
         cmocka_unit_test(test_any_allocation_of_the_blt_optimizer_may_fail),
     };

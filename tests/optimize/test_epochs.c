@@ -196,7 +196,8 @@ static void test_the_optimizer_of_epochs_refuses_sizes_and_constraints(void **un
     o.constraint = (dpmf_constraint)3;
     check_fails(DPMF_ERROR_ARGUMENT, run("prefix", 6, "cyclic:3,2", &o, &c, &r));
     o.constraint = DPMF_CONSTRAINT_NON_NEGATIVE;
-    check_fails(DPMF_ERROR_UNSUPPORTED, run("prefix", 257, "cyclic:2,129", &o, &c, &r));
+    check_fails(DPMF_ERROR_UNSUPPORTED, run("prefix", 2049, "cyclic:2,1025", &o, &c, &r));
+    check_message("2048");
     check_fails(DPMF_ERROR_UNSUPPORTED, run("prefix", 6, "minsep:3,2", &o, &c, &r));
     o.constraint = DPMF_CONSTRAINT_CORNERS;
     check_fails(DPMF_ERROR_UNSUPPORTED, run("prefix", 65, "cyclic:5,13", &o, &c, &r));

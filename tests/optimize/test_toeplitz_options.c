@@ -99,7 +99,7 @@ static void test_toeplitz_families_refuse_what_has_no_theorem(void **unused) {
     } cases[] = {
         {{banded, "prefix", "shuffled:4,16", 64, {.bands = 4}}, "--optimize-participation"},
         {{banded, "cooldown:0.2:0.1", "single", 10000, {.bands = 4}}, "--optimize-workload"},
-        {{banded, "prefix", "single", 10000, {.bands = 4, .normalize = DPMF_NORMALIZE_WITHIN}}, "8192"},
+        {{banded, "prefix", "single", 1 << 20, {.bands = 1024, .normalize = DPMF_NORMALIZE_WITHIN}}, "536870912"},
         {{banded, "prefix", "minsep:4,16", 64, {.bands = 17, .normalize = DPMF_NORMALIZE_WITHIN}}, "up to 16"},
         {{toeplitz_optimize_inverse, "cooldown:0.2:0.1", "single", 64, {.bands = 4}}, "bisr"},
         {{toeplitz_optimize_inverse, "prefix", "single", 64, {.bands = 4, .normalize = DPMF_NORMALIZE_WITHIN}}, "bisr"},

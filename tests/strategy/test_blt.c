@@ -358,9 +358,9 @@ static void test_a_blt_comes_back_from_its_bytes(void **unused) {
         const dpmf_strategy *read = dpmf_mechanism_get(again).strategy;
         assert_string_equal(dpmf_strategy_get(read).family, "blt");
         check_strategy(read, 1e-12);
-        assert_int_equal(check_blt(read, &got, &got_gap), i == 0 ? 3 : 0);
-        if (i == 0) assert_memory_equal(got, scale, sizeof scale);
-        if (i == 0) assert_memory_equal(got_gap, gap, sizeof gap);
+        assert_int_equal(check_blt(read, &got, &got_gap), 3); /* with normalized columns: those before */
+        assert_memory_equal(got, scale, sizeof scale);
+        assert_memory_equal(got_gap, gap, sizeof gap);
         dpmf_bytes_free(bytes);
         dpmf_bytes_free(same);
         dpmf_mechanism_free(m);
@@ -391,6 +391,58 @@ static void test_a_file_with_a_bad_blt_is_refused(void **unused) {
 }
 
 /* ---- refusals ---- */
+
+/* Pillutla et al. 2025, Lemmas 2.16 and 4.13: (scale, gap) to (gap, inverse gap) and back, 60 random BLTs. */
+static void test_the_decays_of_a_blt_and_its_inverse_make_it_again(void **unused) {
+    uint64_t seed = 5;
+    (void)unused;
+    for (int trial = 0; trial < 60; trial++) {
+        enum { N = 40 };
+        const int d = 1 + trial % 5;
+        double scale[MAX], gaps[2 * MAX], columns[2][N];
+        dpmf_strategy *s = NULL, *again = NULL;
+        for (int i = 0; i < d; i++) {
+            scale[i] = (0.05 + fabs(check_random(&seed))) / (3 * d);
+            gaps[i] = 0.9 * (i + 0.1 + 0.8 * fabs(check_random(&seed))) / d;
+        }
+        check_ok(dpmf_strategy_create_blt(N, d, scale, NULL, gaps, &s));
+        const dpmf_strategy_info info = dpmf_strategy_get(s);
+        assert_non_null(info.blt_inverse_gap);
+        for (int i = 0; i < d; i++) {
+            gaps[d + i] = info.blt_inverse_gap[i];
+            assert_true(info.blt_inverse_scale[i] < 0);
+        }
+        check_ok(dpmf_strategy_create_blt(N, d, NULL, NULL, gaps, &again));
+        for (int i = 0; i < d; i++)
+            check_near(dpmf_strategy_get(again).blt_scale[i], scale[i], 1e-12);
+        /* C^-1 = BLT(inverse scale, inverse gap): its first column is what solving gives. */
+        memset(columns, 0, sizeof columns);
+        columns[0][0] = 1;
+        check_ok(dpmf_strategy_solve(s, columns[0], columns[0]));
+        for (int t = 0; t < N; t++)
+            for (int i = 0; i < d; i++)
+                columns[1][t] += t == 0 ? 1.0 / d : info.blt_inverse_scale[i] * pow(1 - gaps[d + i], t - 1);
+        for (int t = 0; t < N; t++)
+            check_near(columns[0][t], columns[1][t], 1e-13);
+        dpmf_strategy_free(again);
+        dpmf_strategy_free(s);
+    }
+}
+
+static void test_a_blt_whose_decays_meet_those_of_its_inverse_is_refused(void **unused) {
+    static const double same[] = {0.5, 0.5}, far[] = {0.5, 2.5};
+    static const double scale[] = {0.5, -0.25}, gaps[] = {0.5, 0.75};
+    dpmf_strategy *s = NULL;
+    (void)unused;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(9, 1, NULL, NULL, same, &s));
+    check_message("twice");
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(9, 1, NULL, NULL, far, &s));
+    check_message("C^-1");
+    assert_null(s);
+    check_ok(dpmf_strategy_create_blt(9, 2, scale, NULL, gaps, &s));
+    assert_null(dpmf_strategy_get(s).blt_inverse_gap); /* signs differ: its decays may be complex */
+    dpmf_strategy_free(s);
+}
 
 static void test_a_blt_out_of_range_is_refused(void **unused) {
     const double scale[17] = {0.1, 0.2}, good[17] = {0.5, 0.1}, one[] = {0.5, 1}, below[] = {0.5, -1e-9};
@@ -438,6 +490,8 @@ int main(void) {
         cmocka_unit_test(test_inverting_a_blt_twice_gives_it_back),
         cmocka_unit_test(test_geometric_sums_and_slopes_agree_with_long_sums),
         cmocka_unit_test(test_coefficients_of_a_blt_are_sums_of_powers),
+        cmocka_unit_test(test_the_decays_of_a_blt_and_its_inverse_make_it_again),
+        cmocka_unit_test(test_a_blt_whose_decays_meet_those_of_its_inverse_is_refused),
         cmocka_unit_test(test_the_rational_start_nears_the_square_root),
         cmocka_unit_test(test_closed_forms_refuse_what_they_do_not_hold_for),
         cmocka_unit_test(test_a_blt_is_what_its_matrix_is),

@@ -287,7 +287,7 @@ static dpmf_status drop_superfluous(ladder *l, int *count) {
     return DPMF_OK;
 }
 
-enum { WITHIN_STEPS_MAX = 8192 }; /* O(n d^2) a loss, in the header */
+enum { WITHIN_STEPS_MAX = 1 << 20 }; /* O(n d^2) for each loss, in 300 MB; in the header */
 
 static dpmf_status check_within(const optimize_task *task) {
     if (task->options->normalize != DPMF_NORMALIZE_WITHIN) return DPMF_OK;

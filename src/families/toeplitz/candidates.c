@@ -442,8 +442,17 @@ dpmf_status toeplitz_inverse_candidates(dpmf_design *d) {
     return DPMF_OK;
 }
 
+/*
+ * The best coefficients of all; where that search would take too long, the square root with the best damping, which is then
+ * within a few percent of them. When named, both.
+ */
+enum { DAMPED_STEPS = 16384 }; /* beyond, no stream keeps as many rows, unless it is named */
+
 dpmf_status toeplitz_candidates(dpmf_design *d) {
     const search_request request = {.family = DPMF_FAMILY_TOEPLITZ, .tolerance = 1e-4};
-    if (!design_is_tried(d, DPMF_FAMILY_TOEPLITZ, d->problem.workload->toeplitz ? 2048 : 512)) return DPMF_OK;
-    return design_add_best(d, &request, NULL);
+    const search_request damped = {.family = DPMF_FAMILY_TOEPLITZ, .damped = 1, .without_schedule = 1, .is_search_point = 1};
+    const int best = design_is_tried(d, DPMF_FAMILY_TOEPLITZ, d->problem.workload->toeplitz ? 2048 : 512);
+    if (best) TRY(design_add_best(d, &request, NULL));
+    if (best != design_is_named(d, DPMF_FAMILY_TOEPLITZ) || !design_is_allowed(d, DPMF_FAMILY_TOEPLITZ)) return DPMF_OK;
+    return best || d->problem.steps <= DAMPED_STEPS ? design_add_best(d, &damped, NULL) : DPMF_OK;
 }

@@ -45,7 +45,7 @@ dpmf_status toeplitz_columns_create(const dpmf_workload *workload, int64_t bands
                           .given = weights,
                           .table = {.bands = bands}};
     dpmf_status status = DPMF_OK;
-    assert(workload->form == WORKLOAD_NAMED && n <= TOEPLITZ_COLUMNS_MAX);
+    assert(workload->form == WORKLOAD_NAMED && (workload->toeplitz || n <= TOEPLITZ_COLUMNS_MAX));
     e.first = workload->toeplitz ? n - bands + 1 : 0;
     TRY_DONE(base_alloc_doubles(13 * n + 2 * BLOCK + (n - e.first) * BLOCK, "columns of B", &e.memory));
     TRY_DONE(base_alloc_doubles(kernels_toeplitz_table_size(bands), "a table", &e.table.rows));

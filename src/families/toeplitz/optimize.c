@@ -113,7 +113,7 @@ static void close_problem(problem *p) {
     base_free(p->by_error);
 }
 
-static dpmf_status check_workload(const optimize_task *task) {
+static dpmf_status check_workload(const optimize_task *task, int64_t bands) {
     const dpmf_workload *a = task->workload;
     const int within = task->options->normalize == DPMF_NORMALIZE_WITHIN;
     if ((a->toeplitz || toeplitz_has_form(task)) && !within) return DPMF_OK;
@@ -124,7 +124,12 @@ static dpmf_status check_workload(const optimize_task *task) {
                          "for this one",
                          a->text, within ? " with columns normalized within" : " and this loss",
                          within ? "" : ", a Toeplitz matrix, and any matrix or sum for the RMS loss");
-    if (a->steps > TOEPLITZ_COLUMNS_MAX)
+    if (a->toeplitz && a->steps > TOEPLITZ_COLUMNS_MAX && (double)a->steps * (double)bands > TOEPLITZ_COLUMNS_WORK)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "%lld steps x %lld bands with columns normalized within the optimization, accepted up to a product of "
+                         "%.0f; normalize after it",
+                         (long long)a->steps, (long long)bands, TOEPLITZ_COLUMNS_WORK);
+    if (!a->toeplitz && a->steps > TOEPLITZ_COLUMNS_MAX)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "%lld steps %s, accepted up to %d; %s", (long long)a->steps,
                          within ? "with columns normalized within the optimization"
                                 : "of a workload with a learning-rate schedule",
@@ -137,7 +142,7 @@ static dpmf_status open_problem(const optimize_task *task, int64_t bands, proble
     const dpmf_optimize_options *o = task->options;
     const int within = o->normalize == DPMF_NORMALIZE_WITHIN;
     p->bands = bands;
-    TRY(check_workload(task));
+    TRY(check_workload(task, bands));
     p->loss = (problem_loss){o->loss, o->loss_power, o->own_loss};
     if (o->loss > DPMF_LOSS_MAX && !task->workload->toeplitz)
         return base_fail(
