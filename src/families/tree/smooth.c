@@ -19,7 +19,7 @@
  *     y_t = sum of the p new nodes' Z - sum of the p old nodes' Z,
  *
  * so that the noise of prefix sum t is the sum of its b nodes. The state is the Z of those, by their order in the word: the
- * first b - p of them stay in place. About 2 nodes are new in a step (sum of p = rows of C; measured in docs/mechanisms.md).
+ * first b - p of them stay in place. On average fewer than 2 nodes are new in a step (docs/mechanisms.md has the measurements).
  *
  * `best`: nodes without data have no noise. Then one node is new in each step, C is square and W = C^-1 is its only
  * decoder; prefix sum t has variance b minus the number of ones at the end of word t+1, so it is not the same at every
