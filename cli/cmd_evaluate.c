@@ -15,7 +15,8 @@ int cmd_evaluate(const arguments *given) {
     answer a = {0};
     spectrum risk = {0};
     int code = check_guarantee_options(given);
-    if (code == 0 && option_given(given, OPTION_SPECTRUM)) code = spectrum_read(option_text(given, OPTION_SPECTRUM), &risk);
+    if (code == 0 && option_given(given, OPTION_SPECTRUM))
+        code = spectrum_read(option_text(given, OPTION_SPECTRUM), &risk);
     if (code == 0 && option_is(given, OPTION_NORMALIZE, "within"))
         code = fail(EXIT_USAGE, "--normalize within is for optimize: evaluate accepts none and after");
     if (code == 0) code = given->operand != NULL ? problem_from_file(given, &p) : problem_from_options(given, &p);
