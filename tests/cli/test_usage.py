@@ -17,9 +17,9 @@ DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "loss", "toler
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "nu", "stamps", "decoder", "normalize", "variant", "parameters", "loss",
-                    "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
+                    "weights", "spectrum", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
 OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
-                    "bands", "buffers", "shared-seeds", "normalize", "variant",
+                    "bands", "buffers", "shared-seeds", "signs", "normalize", "variant",
                     "loss", "tolerance", "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound",
                     "per-step", "threads", "json", "out", "help"]
 ACCOUNT_OPTIONS = ["epochs", "tolerance", "epsilon", "delta", "sigma", "rho", "gaussian", "sampling", "compositions", "compose",
