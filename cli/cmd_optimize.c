@@ -49,10 +49,12 @@ static int read_variant(const arguments *given, const dpmf_family *kind, dpmf_op
                                      : DPMF_CONSTRAINT_ZERO;
     how->damped = strcmp(text, "damped") == 0;
     if (!taper && !how->sweep && !constraint && !how->damped)
-        return fail(EXIT_USAGE, "--variant %s: optimize accepts zero, non-negative, corners, sweep, taper:B0 and damped",
+        return fail(EXIT_USAGE,
+                    "--variant %s: optimize accepts zero, non-negative, corners, sweep, taper:B0 and damped",
                     show(text, shown));
     if (how->damped && !kind->optimize_damped)
-        return fail(EXIT_USAGE, "--variant %s is for --family %s", text, FAMILY_LIST_BY(optimize_damped, " and ", list));
+        return fail(EXIT_USAGE, "--variant %s is for --family %s", text,
+                    FAMILY_LIST_BY(optimize_damped, " and ", list));
     if ((taper || how->sweep) && !kind->optimize_variants)
         return fail(EXIT_USAGE, "--variant %s is for --family %s", text,
                     FAMILY_LIST_BY(optimize_variants, " and ", list));

@@ -14,7 +14,8 @@ typedef struct spectrum {
     int64_t count;
     double *eigenvalues; /* above 0 */
     double rate;
-    double *mean, *last, *independent_mean, *independent_last; /* R^2/2 lambda_i x squared error: mean of the steps, last step */
+    double *mean, *last, *independent_mean,
+        *independent_last; /* R^2/2 lambda_i x squared error: mean of the steps, last step */
 } spectrum;
 
 /* 0, or the exit code after a message. */

@@ -743,7 +743,7 @@ typedef struct dpmf_optimize_options {
     const double *weights; /* NULL or `steps` numbers > 0; RMS loss only */
     dpmf_run run;
     dpmf_signs signs; /* blt */
-    int damped;       /* toeplitz: 1: the square root of the workload times (1-nu)^t, with the best nu (Pillutla et al. 2025,
+    int damped; /* toeplitz: 1: the square root of the workload times (1-nu)^t, with the best nu (Pillutla et al. 2025,
                        * Eq. 3.27), which any number of steps allows */
     double loss_power;                  /* of DPMF_LOSS_LP; lp, last and own: banded, toeplitz, banded-toeplitz */
     const dpmf_loss_function *own_loss; /* of DPMF_LOSS_OWN */
@@ -774,7 +774,7 @@ typedef struct dpmf_optimization {
     const char *searched;                /* without bounds: the part of the family that was searched; or NULL */
     int dropped; /* buffers asked for that are superfluous and were left out. blt: they gain less than 1e-7 of the loss; tvblt
                   * where a unit takes part in every step: one is enough */
-    double nu;   /* of the best damped square root; 0 elsewhere */
+    double nu; /* of the best damped square root; 0 elsewhere */
 } dpmf_optimization;
 
 /*

@@ -141,9 +141,10 @@ const option_row options[OPTION_TOTAL] = {
                       .values = "auto|non-negative|any",
                       .preset = "auto",
                       .verbs = OPTIMIZE,
-                      .help = "signs of the scales of a blt. non-negative: coefficients that fall, whose sensitivity is "
-                              "exact for any number of steps. any: single, cyclic and full participation, up to 1024 "
-                              "steps. auto: any where that can help"},
+                      .help =
+                          "signs of the scales of a blt. non-negative: coefficients that fall, whose sensitivity is "
+                          "exact for any number of steps. any: single, cyclic and full participation, up to 1024 "
+                          "steps. auto: any where that can help"},
     [OPTION_NU] = {.name = "nu",
                    .kind = KIND_NUMBER,
                    .argument = "X",
@@ -196,16 +197,17 @@ const option_row options[OPTION_TOTAL] = {
          .argument = "NAME",
          .values = "zero|non-negative|corners|sweep|taper:B0|damped|triangular",
          .verbs = EVALUATE | OPTIMIZE,
-         .help = "another form of the same mechanism, as a paper describes it. evaluate: triangular is the "
-                 "lower-triangular "
-                 "form of the strategy, a dense one with the same errors. optimize: the condition of dense on C'C "
-                 "under several "
-                 "participations (zero, the default, between the steps of one unit; non-negative, up to 256 steps; "
-                 "corners, "
-                 "every choice of signs bounded, up to 64 steps and 8 participations), or for banded-toeplitz sweep "
-                 "(without gradients, the best of the coefficients 1/i + c) or taper:B0 (for a separation that is only "
-                 "known to lie between B0 and the bands, coefficients fade out from B0 on), or for toeplitz damped (the "
-                 "square root of the workload times (1-nu)^t with the best nu, for any number of steps)"},
+         .help =
+             "another form of the same mechanism, as a paper describes it. evaluate: triangular is the "
+             "lower-triangular "
+             "form of the strategy, a dense one with the same errors. optimize: the condition of dense on C'C "
+             "under several "
+             "participations (zero, the default, between the steps of one unit; non-negative, up to 2048 steps; "
+             "corners, "
+             "every choice of signs bounded, up to 64 steps and 8 participations), or for banded-toeplitz sweep "
+             "(without gradients, the best of the coefficients 1/i + c) or taper:B0 (for a separation that is only "
+             "known to lie between B0 and the bands, coefficients fade out from B0 on), or for toeplitz damped (the "
+             "square root of the workload times (1-nu)^t with the best nu, for any number of steps)"},
     [OPTION_PARAMETERS] = {.name = "parameters",
                            .kind = KIND_FILE,
                            .argument = "FILE",
@@ -254,10 +256,11 @@ const option_row options[OPTION_TOTAL] = {
                          .kind = KIND_FILE,
                          .argument = "FILE",
                          .verbs = EVALUATE,
-                         .help = "JSON, {\"eigenvalues\": [...], \"rate\": R}: the curvature of a quadratic loss, such as "
-                                 "linear regression, and the learning rate. The answer also has what the noise adds to "
-                                 "the loss, R^2/2 times the sum of eigenvalue x squared error for the workload "
-                                 "decay:R*eigenvalue, beside that of independent noise, and the effective dimension"},
+                         .help =
+                             "JSON, {\"eigenvalues\": [...], \"rate\": R}: the curvature of a quadratic loss, such as "
+                             "linear regression, and the learning rate. The answer also has what the noise adds to "
+                             "the loss, R^2/2 times the sum of eigenvalue x squared error for the workload "
+                             "decay:R*eigenvalue, beside that of independent noise, and the effective dimension"},
     [OPTION_EPSILON] = {.name = "epsilon",
                         .kind = KIND_NUMBER,
                         .argument = "E",

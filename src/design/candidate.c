@@ -378,7 +378,8 @@ static dpmf_status add_one(dpmf_design *d, const search_request *request, double
         snprintf(made_by, sizeof made_by, "design: %s, %s loss, %s", request->family,
                  design_searches_max(d) && !request->for_rms_loss ? "max" : "rms", d->problem.participation->text);
         if (request->damped)
-            snprintf(made_by + strlen(made_by), sizeof made_by - strlen(made_by), ", square root damped by %.6g", found.nu);
+            snprintf(made_by + strlen(made_by), sizeof made_by - strlen(made_by), ", square root damped by %.6g",
+                     found.nu);
         const candidate c = {.strategy = s, .info.is_search_point = request->is_search_point};
         status = design_add(d, &c, made_by, noise);
     }

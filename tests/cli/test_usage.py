@@ -17,10 +17,10 @@ DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "stamps", "los
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "buffers", "levels", "nu", "stamps", "branching", "decoder", "normalize", "variant", "parameters", "loss",
-                    "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound", "per-step", "columns", "threads", "json", "out",
+                    "weights", "spectrum", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound", "per-step", "columns", "threads", "json", "out",
                     "help"]
 OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
-                    "bands", "buffers", "shared-seeds", "stamps", "normalize", "variant",
+                    "bands", "buffers", "shared-seeds", "signs", "stamps", "normalize", "variant",
                     "loss", "tolerance", "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound",
                     "per-step", "columns", "threads", "json", "out", "help"]
 ACCOUNT_OPTIONS = ["epochs", "tolerance", "epsilon", "delta", "sigma", "rho", "gaussian", "sampling", "compositions", "compose",

@@ -389,7 +389,8 @@ static void test_one_step_and_more_buffers_than_steps_are_fine(void **unused) {
     check_near(evaluated("prefix", "single", 1, s, DPMF_LOSS_RMS, NULL), 1, 1e-15);
     dpmf_strategy_free(s);
     check_ok(optimize("prefix", "single", 3, with(DPMF_LOSS_RMS, 5), NULL, &r));
-    assert_int_equal(r.nodes, 1); /* a scale and a decay make two coefficients after the first: the rest is superfluous */
+    assert_int_equal(r.nodes,
+                     1); /* a scale and a decay make two coefficients after the first: the rest is superfluous */
     assert_int_equal(r.dropped, 4);
     check_ok(optimize("prefix", "cyclic:3,100", 300, with(DPMF_LOSS_RMS, 3), &s, &r));
     check_ok(optimize("prefix", "cyclic:3,100", 300, with(DPMF_LOSS_RMS, 3), &again, &r));

@@ -374,12 +374,13 @@ static dpmf_status check_parameters(int64_t buffers, const double *scale, const 
 static dpmf_status scales_of(int buffers, const double *gap, double *scale) {
     for (int i = 0; i < 2 * buffers; i++) {
         if (i >= buffers && !(gap[i] >= GAP_MIN && gap[i] <= 2))
-            return base_fail(DPMF_ERROR_ARGUMENT, "blt: gap %d of C^-1 = %.17g, accepted 1e-300 to 2 (decays from -1 to 1)",
-                             i - buffers, gap[i]);
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "blt: gap %d of C^-1 = %.17g, accepted 1e-300 to 2 (decays from -1 to 1)", i - buffers,
+                             gap[i]);
         for (int j = 0; j < i; j++)
             if (gap[i] == gap[j])
-                return base_fail(DPMF_ERROR_ARGUMENT, "blt: gap %.17g is given twice, accepted: all of C and C^-1 different",
-                                 gap[i]);
+                return base_fail(DPMF_ERROR_ARGUMENT,
+                                 "blt: gap %.17g is given twice, accepted: all of C and C^-1 different", gap[i]);
     }
     blt_scales(buffers, gap, gap + buffers, scale);
     return base_check_finite(buffers, scale, "blt: scale");

@@ -318,12 +318,13 @@ static dpmf_status check(const optimize_task *task) {
     if (o->weights != NULL && o->loss == DPMF_LOSS_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "weights: accepted with the RMS loss only");
     if (o->signs == DPMF_SIGNS_ANY && !blt_mixed_can(task))
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "family blt: signs any: %lld steps, participation %s%s; accepted: single, cyclic and full up to %d "
-                         "steps and %d participations, columns not normalized within; elsewhere non-negative",
-                         (long long)task->workload->steps, task->participation->text,
-                         o->normalize == DPMF_NORMALIZE_WITHIN ? ", normalized within" : "", TOEPLITZ_MIXED_STEPS_MAX,
-                         TOEPLITZ_MIXED_COUNT_MAX);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "family blt: signs any: %lld steps, participation %s%s; accepted: single, cyclic and full up to %d "
+            "steps and %d participations, columns not normalized within; elsewhere non-negative",
+            (long long)task->workload->steps, task->participation->text,
+            o->normalize == DPMF_NORMALIZE_WITHIN ? ", normalized within" : "", TOEPLITZ_MIXED_STEPS_MAX,
+            TOEPLITZ_MIXED_COUNT_MAX);
     return check_within(task);
 }
 
@@ -400,8 +401,8 @@ static dpmf_status make_strategy(const optimize_task *task, const blt_parameters
 }
 
 /* c and its end become those of the best scales of any sign, if these are better, with no superfluous buffers. */
-static dpmf_status search_any_sign(const optimize_task *task, int count, const blt_parameters *starts, blt_parameters *c,
-                                   base_minimum *end) {
+static dpmf_status search_any_sign(const optimize_task *task, int count, const blt_parameters *starts,
+                                   blt_parameters *c, base_minimum *end) {
     const double before = end->f;
     for (int fewer = 0; fewer < count; count = fewer) {
         blt_parameters now = *c;

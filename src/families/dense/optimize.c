@@ -219,29 +219,10 @@ done:
     return status;
 }
 
-/* A form that is no weaker than zeros begins with these. */
-static dpmf_status solve_form(const optimize_task *task, epochs_forms_task *forms, epochs_forms_answer *found) {
-    search s = {0};
-    base_pool *pool = NULL;
-    dpmf_status status = DPMF_OK;
-    TRY(epochs_forms_check(forms));
-    if (forms->constraint == DPMF_CONSTRAINT_CORNERS) return epochs_forms_solve(forms, found);
-    TRY_DONE(solve_zero(task, forms->k, forms->b, 1, &s, &pool));
-    forms->zero_c = s.c;
-    forms->zero_lower = s.lower;
-    forms->zero_factors = s.climb.point.lower;
-    forms->zero_p = s.climb.point.p;
-    TRY_DONE(epochs_forms_solve(forms, found));
-    found->iterations += s.climb.iterations;
-done:
-    close_zero(&s, pool);
-    return status;
-}
-
+/* X >= 0 begins with the optimum of zeros, whose bound holds for it too. */
 static dpmf_status optimize_form(const optimize_task *task, int64_t k, int64_t b, dpmf_strategy **out,
                                  dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
-    int64_t n = task->workload->steps;
     epochs_forms_task forms = {.workload = task->workload,
                                .k = k,
                                .b = b,
@@ -250,21 +231,29 @@ static dpmf_status optimize_form(const optimize_task *task, int64_t k, int64_t b
                                .weights = o->weights,
                                .tolerance = o->tolerance,
                                .run = &o->run};
-    epochs_forms_answer found;
-    dpmf_strategy *strategy = NULL;
-    TRY(solve_form(task, &forms, &found));
-    dpmf_status status = out == NULL ? DPMF_OK : dpmf_strategy_create_dense(n, found.c, &strategy);
+    const int corners = o->constraint == DPMF_CONSTRAINT_CORNERS;
+    const double steps = forms.max_loss ? 1 : (double)task->workload->steps;
+    epochs_forms_answer found = {0};
+    search s = {0};
+    base_pool *pool = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY(epochs_forms_check(&forms));
+    if (!corners) TRY_DONE(solve_zero(task, k, b, 1, &s, &pool));
+    forms.zero_c = s.c;
+    forms.zero_lower = s.lower;
+    forms.zero_factors = s.climb.point.lower;
+    forms.zero_p = s.climb.point.p;
+    TRY_DONE(epochs_forms_solve(&forms, &found));
+    if (out != NULL) TRY_DONE(dpmf_strategy_create_dense(task->workload->steps, found.c, out));
+    *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
+                                  .iterations = found.iterations + s.climb.iterations,
+                                  .optimum_lower = sqrt(found.lower / steps),
+                                  .optimum_upper = sqrt(found.upper / steps),
+                                  .scope = corners ? SCOPE_CORNERS : SCOPE_NON_NEGATIVE};
+done:
     base_free(found.c);
-    if (status != DPMF_OK) return status;
-    double steps = forms.max_loss ? 1 : (double)n;
-    *result =
-        (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
-                            .iterations = found.iterations,
-                            .optimum_lower = sqrt(found.lower / steps),
-                            .optimum_upper = sqrt(found.upper / steps),
-                            .scope = o->constraint == DPMF_CONSTRAINT_CORNERS ? SCOPE_CORNERS : SCOPE_NON_NEGATIVE};
-    if (out != NULL) *out = strategy;
-    return DPMF_OK;
+    close_zero(&s, pool);
+    return status;
 }
 
 static dpmf_status optimize_full(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {

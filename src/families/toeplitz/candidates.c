@@ -450,7 +450,8 @@ enum { DAMPED_STEPS = 16384 }; /* beyond, no stream keeps as many rows, unless i
 
 dpmf_status toeplitz_candidates(dpmf_design *d) {
     const search_request request = {.family = DPMF_FAMILY_TOEPLITZ, .tolerance = 1e-4};
-    const search_request damped = {.family = DPMF_FAMILY_TOEPLITZ, .damped = 1, .without_schedule = 1, .is_search_point = 1};
+    const search_request damped = {
+        .family = DPMF_FAMILY_TOEPLITZ, .damped = 1, .without_schedule = 1, .is_search_point = 1};
     const int best = design_is_tried(d, DPMF_FAMILY_TOEPLITZ, d->problem.workload->toeplitz ? 2048 : 512);
     if (best) TRY(design_add_best(d, &request, NULL));
     if (best != design_is_named(d, DPMF_FAMILY_TOEPLITZ) || !design_is_allowed(d, DPMF_FAMILY_TOEPLITZ)) return DPMF_OK;

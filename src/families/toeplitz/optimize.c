@@ -125,10 +125,11 @@ static dpmf_status check_workload(const optimize_task *task, int64_t bands) {
                          a->text, within ? " with columns normalized within" : " and this loss",
                          within ? "" : ", a Toeplitz matrix, and any matrix or sum for the RMS loss");
     if (a->toeplitz && a->steps > TOEPLITZ_COLUMNS_MAX && (double)a->steps * (double)bands > TOEPLITZ_COLUMNS_WORK)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "%lld steps x %lld bands with columns normalized within the optimization, accepted up to a product of "
-                         "%.0f; normalize after it",
-                         (long long)a->steps, (long long)bands, TOEPLITZ_COLUMNS_WORK);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "%lld steps x %lld bands with columns normalized within the optimization, accepted up to a product of "
+            "%.0f; normalize after it",
+            (long long)a->steps, (long long)bands, TOEPLITZ_COLUMNS_WORK);
     if (!a->toeplitz && a->steps > TOEPLITZ_COLUMNS_MAX)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "%lld steps %s, accepted up to %d; %s", (long long)a->steps,
                          within ? "with columns normalized within the optimization"

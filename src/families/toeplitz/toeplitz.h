@@ -154,7 +154,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_mixed_finish(toeplitz_mixed *m, const base_
 
 /* ---- E for schedules and normalized columns: columns.c ---- */
 
-enum { TOEPLITZ_COLUMNS_MAX = 8192 };                       /* steps: O(n^2) in general */
+enum { TOEPLITZ_COLUMNS_MAX = 8192 };                          /* steps: O(n^2) in general */
 static const double TOEPLITZ_COLUMNS_WORK = (double)(1 << 29); /* steps x bands, where the workload is Toeplitz */
 
 typedef struct toeplitz_columns {

@@ -84,7 +84,7 @@ static void start_from_zeros(forms *f, const double *x, double first) {
         f->y[t % b] = log(mine);
         for (int64_t u = t + 1; u < n; u++, at++) {
             const double *other = f->task->zero_factors + (u % b) * k * k + u / b * k;
-            const double z = (u - t) % b == 0      ? 1 - base_dot(k, row, other) / mine
+            const double z = (u - t) % b == 0   ? 1 - base_dot(k, row, other) / mine
                              : x[t * n + u] < 0 ? first / (double)n
                                                 : 0.1 * first / (double)n;
             f->y[at] = sqrt(fmax(z, 0.1 * LAST / (double)n));
