@@ -83,6 +83,7 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
     json_text(t, "method", answer->method);
     json_text(t, "adjacency", dpmf_adjacency_name(a->how.adjacency));
     json_text(t, "sampling", sampling);
+    json_integer(t, "group", a->how.group > 1 ? a->how.group : 1);
     json_integer(t, "compositions", steps_of(a));
     json_text(t, "statement", a->statement);
     json_protected(t, &a->how);
@@ -139,6 +140,7 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     if (p->confidence > 0.0) table_lower(t, "confidence", p->confidence, NULL);
     table_text(t, "adjacency", dpmf_adjacency_name(a->how.adjacency));
     table_text(t, "sampling", sampling);
+    if (a->how.group > 1) table_integer(t, "group", a->how.group);
     table_integer(t, "compositions", steps_of(a));
     if (a->how.unconditional) table_integer(t, "random seed", (int64_t)a->how.seed);
     if (p->without_sampling > 0.0) table_upper(t, "epsilon without it", p->without_sampling, "same noise and delta");
@@ -287,6 +289,7 @@ static int read_options(const arguments *given, account *a) {
     a->how.compositions = given->count[OPTION_COMPOSITIONS];
     a->how.epochs = given->count[OPTION_EPOCHS];
     a->how.units = given->count[OPTION_UNITS];
+    a->how.group = given->count[OPTION_GROUP];
     if (option_given(given, OPTION_TOLERANCE)) a->how.slack = given->number[OPTION_TOLERANCE];
     a->how.unconditional = option_is(given, OPTION_CONFIDENCE, "unconditional");
     if (option_given(given, OPTION_CONFIDENCE) && !a->how.unconditional)
@@ -427,7 +430,8 @@ static dpmf_status answer(const arguments *given, account *a) {
  */
 static void adopt_claim(const arguments *given, account *a) {
     static const option_id changes[] = {OPTION_SIGMA,  OPTION_COMPOSITIONS, OPTION_EPOCHS,
-                                        OPTION_ENGINE, OPTION_TOLERANCE,    OPTION_BATCH_CAP};
+                                        OPTION_ENGINE, OPTION_TOLERANCE,    OPTION_BATCH_CAP,
+                                        OPTION_GROUP};
     if (a->mechanism == NULL || a->ask != ASK_EPSILON || a->how.warm || option_given(given, OPTION_FIRST)) return;
     const dpmf_sampling held = dpmf_mechanism_get(a->mechanism).sampling;
     const double claimed = dpmf_mechanism_get(a->mechanism).epsilon;

@@ -62,6 +62,7 @@ typedef enum option_id {
     OPTION_FIRST,
     OPTION_TUNING,
     OPTION_BATCH_CAP,
+    OPTION_GROUP,
     OPTION_UNITS,
     OPTION_LARGEST,
     OPTION_CURVE,

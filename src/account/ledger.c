@@ -11,6 +11,7 @@
 
 #include "account/allocation/allocation.h"
 #include "account/capped/capped.h"
+#include "account/capped/counted.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -48,9 +49,11 @@ void dpmf_ledger_free(dpmf_ledger *ledger) {
 /* Compares everything but the number of compositions; adjacency and engine are the ledger's. */
 static int compare(const account_question *a, const account_question *b) {
     const double x[] = {a->sigma,       a->probability,   (double)a->picks, (double)a->bins,
-                        (double)a->cap, (double)a->units, (double)a->blocks};
+                        (double)a->cap, (double)a->units, (double)a->blocks, (double)a->draws,
+                        (double)a->replaced, (double)a->group};
     const double y[] = {b->sigma,       b->probability,   (double)b->picks, (double)b->bins,
-                        (double)b->cap, (double)b->units, (double)b->blocks};
+                        (double)b->cap, (double)b->units, (double)b->blocks, (double)b->draws,
+                        (double)b->replaced, (double)b->group};
     int order = 0;
     for (size_t i = 0; i < sizeof x / sizeof *x && order == 0; i++)
         order = (x[i] > y[i]) - (x[i] < y[i]);
@@ -101,6 +104,12 @@ dpmf_status dpmf_ledger_add_gaussian(dpmf_ledger *ledger, double mu, int64_t tim
     return DPMF_OK;
 }
 
+/* Does the account rest on the noise alone, since a unit may be in every batch of a fixed size? */
+static int is_known(const account_question *run) {
+    counted_sizes sizes;
+    return run->draws > 0 && !counted_make(run, &sizes);
+}
+
 dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpmf_account_options *options,
                                     int64_t times) {
     account_request r;
@@ -120,7 +129,7 @@ dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpm
     } else if (run.compositions > ACCOUNT_COMPOSITIONS_MAX / times) {
         status = base_fail(DPMF_ERROR_ARGUMENT, "%lld steps %lld times, accepted %lld in all",
                            (long long)run.compositions, (long long)times, (long long)ACCOUNT_COMPOSITIONS_MAX);
-    } else if (run.probability >= 1 && !account_cap_binds(&run)) {
+    } else if ((run.probability >= 1 && !account_cap_binds(&run)) || is_known(&run)) {
         const double mu = account_unsampled_mu(&run);
         ledger->gaussian += mu * mu * (double)times;
     } else if (run.probability > 0) {
@@ -181,6 +190,7 @@ typedef struct part_numbers {
     grid_gaussian gaussian;
     grid_poisson poisson;
     block_sizes capped;
+    counted_sizes counted;
     allocation_blocks allocation;
 } part_numbers;
 
@@ -239,6 +249,8 @@ static dpmf_status parts_create(const dpmf_ledger *ledger, list_parts *out) {
             TRY_DONE(allocation_blocks_create(c, &n->allocation));
             for (int k = 0; k < n->allocation.count; k++)
                 p.parts[p.count++] = n->allocation.parts[k];
+        } else if (counted_applies(c) && counted_make(c, &n->counted)) {
+            p.parts[p.count++] = counted_part(&n->counted, c->compositions);
         } else if (account_cap_binds(c)) {
             const int64_t small = c->units / c->blocks, large = small + (c->units % c->blocks != 0);
             n->capped.count = 0;

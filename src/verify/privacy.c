@@ -108,7 +108,8 @@ dpmf_status verify_privacy(verify_task *v) {
         verify_check_equal(v->out, "delta", m->problem.delta, verify_gaussian_delta(1 / m->sigma, m->problem.epsilon),
                            VERIFY_TOLERANCE_OTHER,
                            "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
-    else if (account_sampling_composes(&m->sampling) && m->sampling.cap == 0)
+    else if (account_sampling_composes(&m->sampling) && m->sampling.cap == 0 &&
+             account_sampling_draws(&m->sampling, NULL) == 0)
         return check_back(v, 1);
     else if (found.confidence == 0)
         return check_back(v, 0);
