@@ -835,7 +835,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_engine_parse(const char *text, dpmf_en
 /*
  * A ledger: different runs on the same data, composed. Gaussian runs add up exactly, equal samplings add their steps, and
  * the rest is composed by the certified engine, removing with removing and adding with adding; the order of adding does not
- * matter. The list must not depend on what its runs released. Simulated accounts (min-sep; balls-in-bins with a C) are refused.
+ * matter. All of them protect groups of the same number of units. The list must not depend on what its runs released. Simulated accounts (min-sep; balls-in-bins with a C) are refused.
  * Free it with dpmf_ledger_free (NULL is fine); on failure a ledger stays as it was.
  */
 typedef struct dpmf_ledger dpmf_ledger;
@@ -963,6 +963,7 @@ typedef struct dpmf_mechanism_info {
     double response; /* one number that depends on every coefficient of workload, weights and strategy: u' A W v for two
                       * vectors that a digest of all that is given (and not computed) chooses. It ties the figures to the
                       * coefficients more finely than any loss does. 0: not taken */
+    int64_t group;   /* units that the guarantee protects together; 0: one */
 } dpmf_mechanism_info;
 
 DPMF_API dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *mechanism);
@@ -977,6 +978,7 @@ typedef struct dpmf_mechanism_options {
     const char *made_by; /* how the strategy was found, e.g. "closed form"; printable UTF-8, at most 1000 bytes */
     const char *unit;    /* what one participation is of, as in dpmf_coverage; NULL: not recorded */
     dpmf_design_limits designed;
+    int64_t group; /* units that the guarantee protects together; 0 means 1 */
 } dpmf_mechanism_options;
 
 DPMF_API dpmf_mechanism_options dpmf_mechanism_options_defaults(void);
@@ -1442,7 +1444,7 @@ typedef struct dpmf_design_options {
     int64_t
         batch_cap; /* under sampling: at most this many of those drawn take part; 0: no cap; DPMF_BATCH_CAP_AUTO: the
                         * least that costs no more than a thousandth of sigma */
-    int64_t units; /* with a cap: the number of units */
+    int64_t units; /* with a cap, and for fixed and fixed-replace: the number of units */
     const char *families; /* names joined by commas; NULL: every one that applies */
     dpmf_loss loss;
     dpmf_adjacency adjacency;
@@ -1454,6 +1456,7 @@ typedef struct dpmf_design_options {
     const char *unit; /* what the mechanism protects one of; NULL: "example", and federated: with several participations
                        * it is asked for */
     dpmf_run run;
+    int64_t group; /* units that are protected together; 0 means 1. Not with a cap */
 } dpmf_design_options;
 
 DPMF_API dpmf_design_options dpmf_design_options_defaults(void);

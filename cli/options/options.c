@@ -300,7 +300,7 @@ const option_row options[OPTION_TOTAL] = {
                       .count_low = 1,
                       .count_high = 1000000000,
                       .preset = "1",
-                      .verbs = ACCOUNT,
+                      .verbs = ACCOUNT | CALIBRATE | DESIGN,
                       .help = "protect groups of up to G units together, for example the at most G examples of one user where "
                               "examples are sampled. Not with --batch-cap, nor with simulated samplings"},
     [OPTION_UNITS] = {.name = "units",

@@ -128,6 +128,8 @@ class dpmf_sampling_kind(enum.IntEnum):
     DPMF_SAMPLING_BALLS_IN_BINS = 3
     DPMF_SAMPLING_MIN_SEPARATION = 4
     DPMF_SAMPLING_ALLOCATION = 5
+    DPMF_SAMPLING_FIXED = 6
+    DPMF_SAMPLING_FIXED_REPLACE = 7
 
 
 class dpmf_engine(enum.IntEnum):
@@ -415,6 +417,7 @@ class dpmf_account_options(Structure):
         ("seed", c_uint64),
         ("run", dpmf_run),
         ("covered", dpmf_coverage),
+        ("group", c_int64),
     ]
 
 
@@ -446,6 +449,7 @@ class dpmf_sampling_facts(Structure):
         ("simulated", c_int),
         ("waits", c_int),
         ("cappable", c_int),
+        ("fixed", c_int),
     ]
 
 
@@ -486,6 +490,7 @@ class dpmf_mechanism_info(Structure):
         ("digest", c_char_p),
         ("designed", dpmf_design_limits),
         ("response", c_double),
+        ("group", c_int64),
     ]
 
 
@@ -499,6 +504,7 @@ class dpmf_mechanism_options(Structure):
         ("made_by", c_char_p),
         ("unit", c_char_p),
         ("designed", dpmf_design_limits),
+        ("group", c_int64),
     ]
 
 
@@ -646,6 +652,7 @@ class dpmf_design_options(Structure):
         ("tolerance", c_double),
         ("unit", c_char_p),
         ("run", dpmf_run),
+        ("group", c_int64),
     ]
 
 

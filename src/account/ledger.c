@@ -19,6 +19,7 @@
 
 struct dpmf_ledger {
     dpmf_adjacency adjacency;
+    int64_t group;   /* of the runs that say so; 0: none has been added */
     double gaussian; /* the sum of mu^2 of all that is Gaussian */
     int64_t count, room;
     double budget_epsilon, budget_delta; /* of a ledger on disk; 0: none */
@@ -118,8 +119,12 @@ dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpm
     TRY(account_check_sigma(sigma));
     TRY(account_open(options, &r));
     account_question run = r.question;
+    const int64_t group = r.options.group > 1 ? r.options.group : 1;
     run.sigma = sigma * r.options.sigma_unit;
-    if (r.simulated) {
+    if (ledger->group > 0 && group != ledger->group) {
+        status = base_fail(DPMF_ERROR_ARGUMENT, "the run is accounted for groups of %lld units, but the ledger for %lld",
+                           (long long)group, (long long)ledger->group);
+    } else if (r.simulated) {
         status = base_fail(
             DPMF_ERROR_UNSUPPORTED,
             "a ledger takes proven accounts, not simulated ones: balls-in-bins with a C and min-sep are not composed");
@@ -136,6 +141,7 @@ dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpm
         run.compositions *= times;
         status = add_run(ledger, &run);
     }
+    if (status == DPMF_OK) ledger->group = group;
     account_close(&r);
     return status;
 }
@@ -144,8 +150,12 @@ dpmf_status dpmf_ledger_add_ledger(dpmf_ledger *ledger, const dpmf_ledger *other
     if (ledger->adjacency != other->adjacency && (other->count > 0 || other->gaussian > 0))
         return base_fail(DPMF_ERROR_ARGUMENT, "cannot add a ledger under %s adjacency to one under %s",
                          dpmf_adjacency_name(other->adjacency), dpmf_adjacency_name(ledger->adjacency));
+    if (ledger->group > 0 && other->group > 0 && ledger->group != other->group)
+        return base_fail(DPMF_ERROR_ARGUMENT, "cannot add a ledger for groups of %lld units to one for %lld",
+                         (long long)other->group, (long long)ledger->group);
     dpmf_ledger sum = *ledger;
     dpmf_status status = DPMF_OK;
+    if (sum.group == 0) sum.group = other->group;
     sum.entries = NULL;
     sum.count = sum.room = 0;
     sum.gaussian += other->gaussian;
@@ -298,7 +308,9 @@ static dpmf_status answer_list(const dpmf_ledger *ledger, const account_question
     TRY(parts_create(ledger, &p));
     for (int i = 0; i < directions; i++) {
         account_answer found;
-        TRY_DONE(grid_answer(&(grid_source){.count = p.count, .reversed = i, .parts = p.parts}, q, &found));
+        const double enough = i > 0 && !q->of_epsilon && isfinite(out->value) ? fmin(out->value, -1e-3) : 0;
+        const grid_source source = {.count = p.count, .reversed = i, .parts = p.parts, .enough = enough};
+        TRY_DONE(grid_answer(&source, q, &found));
         account_take_worse(out, &found);
     }
 done:

@@ -427,6 +427,12 @@ static void add_participation(text *t, const dpmf_participation_info *p) {
         add(t, "takes part in at most %lld of the %lld steps, any two of them at least %lld apart", k, n, b);
 }
 
+static void add_group(text *t, const dpmf_account_options *o, const char *unit) {
+    if (o->group > 1)
+        add(t, "The figures are for groups: any %lld of them together, each %s within these limits.\n", (long long)o->group,
+            unit);
+}
+
 /* Who is protected: how often, how far apart, with how much in each step. */
 static void add_protected(text *t, const dpmf_privacy *p, const dpmf_account_options *o, const char *unit) {
     const dpmf_coverage *c = &o->covered;
@@ -441,14 +447,22 @@ static void add_protected(text *t, const dpmf_privacy *p, const dpmf_account_opt
             "a "
             "mechanism nothing is known about how often it may take part.\n",
             unit);
+        add_group(t, o, unit);
         return;
     }
     add(t, "Protected: each %s that ", unit);
     if (!dpmf_sampling_is_none(&o->sampling)) {
         add(t,
             "is one entry of the data that the sampling draws from, and adds at most %s, in l2 norm, to each step that "
-            "draws it. No %s of several entries is covered.\n",
-            clip, unit);
+            "draws it. ",
+            clip);
+        if (o->group > 1)
+            add(t,
+                "The figures are for any %lld such entries together, for example those of one user; a user with more of them "
+                "is not covered.\n",
+                (long long)o->group);
+        else
+            add(t, "No %s of several entries is covered.\n", unit);
         return;
     }
     if (c->participation.text == NULL)
@@ -462,6 +476,7 @@ static void add_protected(text *t, const dpmf_privacy *p, const dpmf_account_opt
         ", and adds at most %s, in l2 norm, to %s. For any %s that takes part otherwise or adds more the epsilon is "
         "another, and can be far larger.\n",
         clip, c->participation.count == 1 ? "it" : "each", unit);
+    add_group(t, o, unit);
 }
 
 /* By which mechanism: steps designed and done, whether its noise is correlated, how sensitive it is, which file it is. */
@@ -540,7 +555,11 @@ size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options 
         add(&t, "Noise multiplier sigma = %.9g: Gaussian noise of standard deviation clip norm x sigma x %s%s.\n",
             base_safe_digits(p->sigma, 9, 1),
             dpmf_sampling_is_none(&o.sampling) ? "sensitivity" : "largest column norm of C",
-            o.sigma_unit == 2 ? " (replace-one, twice the zero-out one)" : "");
+            o.sigma_unit == 2 ? " (replace-one, twice the zero-out one)"
+            : o.adjacency == DPMF_ADJACENCY_REPLACE_ONE
+                ? " (the zero-out one: what one unit adds at most; a replacement can move twice as much, and the figures are for "
+                  "that)"
+                : "");
     if (recorded)
         add(&t, "Privacy unit: one %s. ", unit);
     else

@@ -195,9 +195,9 @@ static void test_curves_are_those_of_forty_digits(void **state) {
         const double add = counted_curve(&s, 1, expm1(r->epsilon), 1e-300);
         assert_true(remove >= r->remove && add >= r->add);
         loosest = fmax(loosest, fmax(remove / r->remove, 1) - 1);
-        if (r->add > 0) assert_true(add <= r->add * (1 + 5e-6));
+        assert_true(add <= r->add * (1 + 5e-6) + 1e-11); /* near the largest loss of adding, where it ends */
     }
-    assert_true(loosest < 1e-9);
+    assert_true(loosest < 3e-8);
 }
 
 /* The same through the account: one composition, by delta. */
@@ -240,13 +240,13 @@ static void test_a_group_of_one_is_a_unit(void **state) {
     for (size_t i = 0; i < sizeof samplings / sizeof *samplings; i++)
         assert_true(epsilon_of(samplings[i], 0, 1.5, 50, DPMF_ADJACENCY_ZERO_OUT).epsilon ==
                     epsilon_of(samplings[i], 1, 1.5, 50, DPMF_ADJACENCY_ZERO_OUT).epsilon);
-    for (int i = 0; i < 40; i++) { /* the curve of a group of one is that of a unit */
+    for (int i = 1; i <= 40; i++) { /* the curve of a group of one is that of a unit */
         const double q = pow(10, -0.1 * i), less_one = 0.03 * i * q, mu = 0.2 + 0.07 * i;
         counted_scheme s = {.mu = mu};
-        if (i > 0) counted_binomial(1, q, &s.law);
-        if (i == 0) continue;
+        counted_binomial(1, q, &s.law);
         check_near(counted_curve(&s, 0, less_one, 1e-300) / grid_poisson_remove(q, mu, less_one), 1, 1e-9);
-        check_near(counted_curve(&s, 1, less_one, 1e-300) / (grid_poisson_add(q, mu, less_one) + 1e-300), 1, 1e-7);
+        check_near(counted_curve(&s, 1, less_one, 1e-300), grid_poisson_add(q, mu, less_one),
+                   1e-7 * grid_poisson_add(q, mu, less_one) + 1e-11 * q);
         s.adjacency = DPMF_ADJACENCY_REPLACE_ONE;
         check_near(counted_curve(&s, 0, less_one, 1e-300) / grid_poisson_replace(q, mu, less_one), 1, 1e-9);
     }
@@ -332,6 +332,7 @@ static void test_ledgers_hold_groups_and_fixed_sizes(void **state) {
     (void)state;
     fixed.sampling = (dpmf_sampling){DPMF_SAMPLING_FIXED, 0, 1, 50, 0, 10000};
     fixed.compositions = 300;
+    fixed.group = 3;
     group.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.005, 0, 0, 0, 0};
     group.compositions = 200;
     group.group = 3;
@@ -348,9 +349,12 @@ static void test_ledgers_hold_groups_and_fixed_sizes(void **state) {
     check_ok(dpmf_account_epsilon(1.5, 1e-6, &fixed, &single));
     assert_true(both.epsilon > fmax(one.epsilon, single.epsilon) && both.epsilon < one.epsilon + single.epsilon);
     fixed.sampling.picks = 10000; /* all of them: Gaussian */
+    fixed.compositions = 1;
     check_ok(dpmf_ledger_add_sampled(ledger, 1.5, &fixed, 1));
     check_ok(dpmf_ledger_epsilon(ledger, 1e-6, NULL, &both));
     assert_true(isfinite(both.epsilon));
+    fixed.group = 1; /* a unit alone is another guarantee */
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_ledger_add_sampled(ledger, 1.5, &fixed, 1));
     dpmf_ledger_free(ledger);
     dpmf_ledger_free(alone);
 }

@@ -45,6 +45,8 @@ def settings():
         q = [0.001, 0.01, 0.05, 0.2, 0.5][i % 5]
         sigma = [0.7, 1.0, 2.0, 5.0, 10.0, 0.5, 3.0][i % 7]
         epsilon = [0.0, 0.1, 0.5, 1.0, 2.0, 4.0][i % 6]
+        if sigma >= 3:
+            epsilon /= 8  # where more would be below every double
         made.append((group, q, sigma, epsilon, i % 4 == 3))
     return made
 

@@ -143,7 +143,9 @@ static void keep_smaller(account_answer *best, double value, const char *method,
 dpmf_status capped_answer_part(const account_question *q, const grid_part *part, account_answer *worst) {
     const int directions = q->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;
     for (int i = 0; i < directions; i++) {
-        const grid_source source = {.count = 1, .reversed = i, .parts = part};
+        /* what is below the first direction's delta needs no closer bound, and so far out there may be none */
+        const double enough = i > 0 && !q->of_epsilon && isfinite(worst->value) ? fmin(worst->value, -1e-3) : 0;
+        const grid_source source = {.count = 1, .reversed = i, .parts = part, .enough = enough};
         const int coarse_first = i > 0 && q->of_epsilon;
         account_question at = *q;
         account_answer found;
