@@ -441,9 +441,8 @@ static dpmf_status answer(const arguments *given, account *a) {
  * calibration, is printed beside it. If any option changes the question, only the new result is printed.
  */
 static void adopt_claim(const arguments *given, account *a) {
-    static const option_id changes[] = {OPTION_SIGMA,  OPTION_COMPOSITIONS, OPTION_EPOCHS,
-                                        OPTION_ENGINE, OPTION_TOLERANCE,    OPTION_BATCH_CAP,
-                                        OPTION_GROUP};
+    static const option_id changes[] = {OPTION_SIGMA,     OPTION_COMPOSITIONS, OPTION_EPOCHS, OPTION_ENGINE,
+                                        OPTION_TOLERANCE, OPTION_BATCH_CAP,    OPTION_GROUP};
     if (a->mechanism == NULL || a->ask != ASK_EPSILON || a->how.warm || option_given(given, OPTION_FIRST)) return;
     const dpmf_sampling held = dpmf_mechanism_get(a->mechanism).sampling;
     const double claimed = dpmf_mechanism_get(a->mechanism).epsilon;

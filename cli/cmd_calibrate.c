@@ -16,7 +16,8 @@ static dpmf_status regroup(const arguments *given, const dpmf_run *run, calibrat
     const dpmf_mechanism_info held = dpmf_mechanism_get(c->from);
     dpmf_mechanism_options about = dpmf_mechanism_options_defaults();
     dpmf_mechanism *made = NULL;
-    if (!option_given(given, OPTION_GROUP) || given->count[OPTION_GROUP] == (held.group > 1 ? held.group : 1)) return DPMF_OK;
+    if (!option_given(given, OPTION_GROUP) || given->count[OPTION_GROUP] == (held.group > 1 ? held.group : 1))
+        return DPMF_OK;
     about.evaluate.adjacency = held.adjacency;
     about.evaluate.sensitivity = held.sensitivity_bound;
     about.evaluate.weights = held.weights;

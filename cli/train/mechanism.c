@@ -232,10 +232,11 @@ static int check_sampling(const training *t) {
     const char *sampling = training_sampling(t);
     char shown[SHOWN];
     if (!training_samples(t, TRAINING_ANY) && sampled(t) && named_sampling(t) == DPMF_SAMPLING_NONE)
-        return fail(EXIT_USAGE,
-                    "--sampling %s: train accepts none, poisson, block-cyclic, balls-in-bins, min-sep, allocation, fixed, "
-                    "fixed-replace and any; the numbers follow from the batch",
-                    show(sampling, shown));
+        return fail(
+            EXIT_USAGE,
+            "--sampling %s: train accepts none, poisson, block-cyclic, balls-in-bins, min-sep, allocation, fixed, "
+            "fixed-replace and any; the numbers follow from the batch",
+            show(sampling, shown));
     if (!option_given(t->given, OPTION_BATCH_CAP)) return 0;
     if (t->given->count[OPTION_BATCH_CAP] < 0)
         return fail(EXIT_USAGE, "--batch-cap auto is for design: a number is accepted");

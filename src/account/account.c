@@ -240,14 +240,16 @@ static dpmf_status open_group(account_request *r) {
     if (o->group <= 1) return DPMF_OK;
     TRY(dpmf_sampling_format(&o->sampling, text));
     if (r->simulated || o->batch_cap > 0)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "a group of %lld units under sampling %s: there is no account of groups for simulated samplings and "
-                         "for a cap on the batch",
-                         (long long)o->group, text);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "a group of %lld units under sampling %s: there is no account of groups for simulated samplings and "
+            "for a cap on the batch",
+            (long long)o->group, text);
     if (r->question.draws > 0 && r->question.blocks > 1)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "a group of %lld units under sampling %s: its units may be in different blocks, accepted: one block",
-                         (long long)o->group, text);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "a group of %lld units under sampling %s: its units may be in different blocks, accepted: one block",
+            (long long)o->group, text);
     if (!dpmf_sampling_is_none(&o->sampling) && o->group > COUNTED_GROUP_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "a group of %lld units, accepted under sampling %s: 1 to %d",
                          (long long)o->group, text, COUNTED_GROUP_MAX);
@@ -336,7 +338,8 @@ dpmf_status account_search(const account_question *q, double *log_delta) {
     static const double COARSE = 0.02; /* slack for the beginning of a search */
     account_question coarse = *q;
     account_answer found;
-    if (!leaves_to_chance(q) && !account_cap_binds(q) && !counted_applies(q)) return account_composed_search(q, log_delta);
+    if (!leaves_to_chance(q) && !account_cap_binds(q) && !counted_applies(q))
+        return account_composed_search(q, log_delta);
     coarse.relative = fmax(COARSE, q->relative);
     TRY(account_answer_question(&coarse, &found));
     *log_delta = found.value;

@@ -275,9 +275,10 @@ static dpmf_status open_budget(double sigma, double epsilon, double delta, const
     if (!r->simulated && r->question.picks == 0 && (!grouped || dpmf_sampling_is_none(&r->options.sampling)))
         return DPMF_OK;
     account_close(r);
-    return base_fail(DPMF_ERROR_UNSUPPORTED,
-                     "balls-in-bins, min-sep and allocation sampling, and groups under block-cyclic sampling: no search over "
-                     "steps or probability");
+    return base_fail(
+        DPMF_ERROR_UNSUPPORTED,
+        "balls-in-bins, min-sep and allocation sampling, and groups under block-cyclic sampling: no search over "
+        "steps or probability");
 }
 
 static dpmf_status budget(account_request *r, unknown what, double sigma, double epsilon, double delta, double high,

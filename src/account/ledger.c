@@ -49,12 +49,10 @@ void dpmf_ledger_free(dpmf_ledger *ledger) {
 
 /* Compares everything but the number of compositions; adjacency and engine are the ledger's. */
 static int compare(const account_question *a, const account_question *b) {
-    const double x[] = {a->sigma,       a->probability,   (double)a->picks, (double)a->bins,
-                        (double)a->cap, (double)a->units, (double)a->blocks, (double)a->draws,
-                        (double)a->replaced, (double)a->group};
-    const double y[] = {b->sigma,       b->probability,   (double)b->picks, (double)b->bins,
-                        (double)b->cap, (double)b->units, (double)b->blocks, (double)b->draws,
-                        (double)b->replaced, (double)b->group};
+    const double x[] = {a->sigma,         a->probability,    (double)a->picks, (double)a->bins,     (double)a->cap,
+                        (double)a->units, (double)a->blocks, (double)a->draws, (double)a->replaced, (double)a->group};
+    const double y[] = {b->sigma,         b->probability,    (double)b->picks, (double)b->bins,     (double)b->cap,
+                        (double)b->units, (double)b->blocks, (double)b->draws, (double)b->replaced, (double)b->group};
     int order = 0;
     for (size_t i = 0; i < sizeof x / sizeof *x && order == 0; i++)
         order = (x[i] > y[i]) - (x[i] < y[i]);
@@ -122,8 +120,9 @@ dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpm
     const int64_t group = r.options.group > 1 ? r.options.group : 1;
     run.sigma = sigma * r.options.sigma_unit;
     if (ledger->group > 0 && group != ledger->group) {
-        status = base_fail(DPMF_ERROR_ARGUMENT, "the run is accounted for groups of %lld units, but the ledger for %lld",
-                           (long long)group, (long long)ledger->group);
+        status =
+            base_fail(DPMF_ERROR_ARGUMENT, "the run is accounted for groups of %lld units, but the ledger for %lld",
+                      (long long)group, (long long)ledger->group);
     } else if (r.simulated) {
         status = base_fail(
             DPMF_ERROR_UNSUPPORTED,

@@ -106,11 +106,13 @@ static const sampling_row SAMPLINGS[] = {
          .has_units = 1,
          .banded = 1,
          .blocks = 1,
-         .sentence = "every batch is a random @k of the @z, all sets of @k equally likely, drawn freshly in each step@s; "
-                     "accounted for as @n compositions.",
-         .warning = "The guarantee holds only for batches of a fixed size sampled exactly this way, with the randomness kept "
-                    "secret: every batch is a random @k of the @z, all sets of @k equally likely, drawn freshly in each "
-                    "step@s. Batches from a shuffled loader, which passes over the data once in an epoch, do not satisfy it."},
+         .sentence =
+             "every batch is a random @k of the @z, all sets of @k equally likely, drawn freshly in each step@s; "
+             "accounted for as @n compositions.",
+         .warning =
+             "The guarantee holds only for batches of a fixed size sampled exactly this way, with the randomness kept "
+             "secret: every batch is a random @k of the @z, all sets of @k equally likely, drawn freshly in each "
+             "step@s. Batches from a shuffled loader, which passes over the data once in an epoch, do not satisfy it."},
     [DPMF_SAMPLING_FIXED_REPLACE] =
         {.facts = {.name = "fixed-replace", .form = "fixed-replace:M,N", .composes = 1, .fixed = 1},
          .has_units = 1,
@@ -119,9 +121,10 @@ static const sampling_row SAMPLINGS[] = {
          .blocks = 1,
          .sentence = "every batch is @k independent uniform draws from the @z, with replacement, drawn freshly in each "
                      "step@s; a @u that is drawn twice counts twice; accounted for as @n compositions.",
-         .warning = "The guarantee holds only for batches sampled exactly this way, with the randomness kept secret: every "
-                    "batch is @k independent uniform draws from the @z, with replacement, drawn freshly in each step@s. "
-                    "Batches from a shuffled loader do not satisfy it."},
+         .warning =
+             "The guarantee holds only for batches sampled exactly this way, with the randomness kept secret: every "
+             "batch is @k independent uniform draws from the @z, with replacement, drawn freshly in each step@s. "
+             "Batches from a shuffled loader do not satisfy it."},
 };
 enum { SAMPLING_COUNT = sizeof SAMPLINGS / sizeof SAMPLINGS[0] };
 
@@ -304,11 +307,12 @@ dpmf_status account_sampling_check(const dpmf_sampling *s) {
                          (long long)s->count);
     if (row->has_units && (s->count < 1 || s->picks < 1 || s->units < s->count || s->units > (int64_t)1000000000000 ||
                            s->picks > (row->replaced ? (int64_t)1000000000000 : s->units / s->count)))
-        return base_fail(DPMF_ERROR_ARGUMENT,
-                         "sampling %s: batches of %lld out of %lld units in %lld blocks, accepted: 1 to 1e12 units, at least "
-                         "one in each block, and batches of 1 %s",
-                         row->facts.form, (long long)s->picks, (long long)s->units, (long long)s->count,
-                         row->replaced ? "to 1e12 draws" : "unit to all of a block");
+        return base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "sampling %s: batches of %lld out of %lld units in %lld blocks, accepted: 1 to 1e12 units, at least "
+            "one in each block, and batches of 1 %s",
+            row->facts.form, (long long)s->picks, (long long)s->units, (long long)s->count,
+            row->replaced ? "to 1e12 draws" : "unit to all of a block");
     if (s->cap != 0 && !row->facts.cappable)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "sampling %s with a cap: accepted with poisson, block-cyclic and min-sep", row->facts.form);
@@ -429,8 +433,8 @@ static void add_participation(text *t, const dpmf_participation_info *p) {
 
 static void add_group(text *t, const dpmf_account_options *o, const char *unit) {
     if (o->group > 1)
-        add(t, "The figures are for groups: any %lld of them together, each %s within these limits.\n", (long long)o->group,
-            unit);
+        add(t, "The figures are for groups: any %lld of them together, each %s within these limits.\n",
+            (long long)o->group, unit);
 }
 
 /* Who is protected: how often, how far apart, with how much in each step. */
@@ -458,7 +462,8 @@ static void add_protected(text *t, const dpmf_privacy *p, const dpmf_account_opt
             clip);
         if (o->group > 1)
             add(t,
-                "The figures are for any %lld such entries together, for example those of one user; a user with more of them "
+                "The figures are for any %lld such entries together, for example those of one user; a user with more "
+                "of them "
                 "is not covered.\n",
                 (long long)o->group);
         else
@@ -555,11 +560,11 @@ size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options 
         add(&t, "Noise multiplier sigma = %.9g: Gaussian noise of standard deviation clip norm x sigma x %s%s.\n",
             base_safe_digits(p->sigma, 9, 1),
             dpmf_sampling_is_none(&o.sampling) ? "sensitivity" : "largest column norm of C",
-            o.sigma_unit == 2 ? " (replace-one, twice the zero-out one)"
-            : o.adjacency == DPMF_ADJACENCY_REPLACE_ONE
-                ? " (the zero-out one: what one unit adds at most; a replacement can move twice as much, and the figures are for "
-                  "that)"
-                : "");
+            o.sigma_unit == 2                           ? " (replace-one, twice the zero-out one)"
+            : o.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? " (the zero-out one: what one unit adds at most; a "
+                                                          "replacement can move twice as much, and the figures are for "
+                                                          "that)"
+                                                        : "");
     if (recorded)
         add(&t, "Privacy unit: one %s. ", unit);
     else

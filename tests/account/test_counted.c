@@ -113,8 +113,8 @@ static dpmf_account_options options_of(const setting *s) {
     dpmf_account_options o = dpmf_account_options_defaults();
     o.sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, s->q, 0, 0, 0, 0};
     if (s->how != POISSON)
-        o.sampling = (dpmf_sampling){s->how == WITH ? DPMF_SAMPLING_FIXED_REPLACE : DPMF_SAMPLING_FIXED, 0, 1, s->draws, 0,
-                                     s->units};
+        o.sampling = (dpmf_sampling){
+            s->how == WITH ? DPMF_SAMPLING_FIXED_REPLACE : DPMF_SAMPLING_FIXED, 0, 1, s->draws, 0, s->units};
     o.adjacency = s->adjacency;
     o.group = s->group;
     o.slack = 0.01;
@@ -219,7 +219,8 @@ static void test_accounts_of_groups_are_near_the_integrals(void **state) {
 
 /* ---- reductions ---- */
 
-static dpmf_privacy epsilon_of(dpmf_sampling sampling, int64_t group, double sigma, int64_t n, dpmf_adjacency adjacency) {
+static dpmf_privacy epsilon_of(dpmf_sampling sampling, int64_t group, double sigma, int64_t n,
+                               dpmf_adjacency adjacency) {
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy found;
     o.sampling = sampling;
@@ -266,8 +267,8 @@ static void test_a_group_without_sampling_moves_as_often(void **state) {
 static void test_batches_of_all_units_are_the_gaussian_mechanism(void **state) {
     (void)state;
     for (int adjacency = 0; adjacency <= 2; adjacency++) {
-        const dpmf_privacy all = epsilon_of((dpmf_sampling){DPMF_SAMPLING_FIXED, 0, 1, 40, 0, 40}, 0, 2, 7,
-                                            (dpmf_adjacency)adjacency);
+        const dpmf_privacy all =
+            epsilon_of((dpmf_sampling){DPMF_SAMPLING_FIXED, 0, 1, 40, 0, 40}, 0, 2, 7, (dpmf_adjacency)adjacency);
         /* under add-remove adjacency the data set with one more leaves another unit out */
         const double sigma = adjacency == DPMF_ADJACENCY_ZERO_OUT ? 2 : 1;
         const dpmf_privacy gaussian = epsilon_of((dpmf_sampling){0}, 0, sigma, 7, DPMF_ADJACENCY_ZERO_OUT);
@@ -363,8 +364,9 @@ static void test_ledgers_hold_groups_and_fixed_sizes(void **state) {
 
 static void test_texts_of_fixed_sizes(void **state) {
     static const char *const good[] = {"fixed:5,10", "fixed-replace:12,10", "fixed:10,10", "fixed:5,20,4"};
-    static const char *const bad[] = {"fixed", "fixed:5", "fixed:11,10", "fixed:0,10", "fixed:5,20,5", "fixed:5,10,1,1",
-                                      "fixed:5,10,", "fixed:-1,10", "fixed:5,10,cap:3", "fixed-replace:5"};
+    static const char *const bad[] = {
+        "fixed",          "fixed:5",     "fixed:11,10", "fixed:0,10",       "fixed:5,20,5",
+        "fixed:5,10,1,1", "fixed:5,10,", "fixed:-1,10", "fixed:5,10,cap:3", "fixed-replace:5"};
     dpmf_sampling s;
     char text[64];
     (void)state;

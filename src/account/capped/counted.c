@@ -118,7 +118,8 @@ static double opposed(double d, double near, double far) {
     const double shift = fmax(log_near, 0.5 * log_far);
     const double b = exp(log_near - shift), c = exp(log_far - 2 * shift);
     const double y = -(shift + log(0.5 * (b + sqrt(b * b + 4 * c)))) / d;
-    const double first = base_normal_cdf(y), second = near * base_normal_cdf(y - d), third = far * base_normal_cdf(y - 2 * d);
+    const double first = base_normal_cdf(y), second = near * base_normal_cdf(y - d),
+                 third = far * base_normal_cdf(y - 2 * d);
     const double error = 64 * GRID_ROUNDING * (1 + y * y + d * d) * (first + second + third);
     return fmax(first - second - third, 0) + error;
 }
@@ -329,9 +330,11 @@ dpmf_status counted_answer(const account_question *q, account_answer *out) {
     counted_sizes sizes;
     const double unsampled = account_gaussian(q, account_unsampled_mu(q));
     account_answer worst = {account_least(q), DPMF_UPPER_BOUND, q->draws > 0 ? METHOD_FIXED : METHOD_GROUP, 1};
-    if (!counted_make(q, &sizes)) { /* a unit may be in every batch; where each batch is all units, that is the mechanism */
+    if (!counted_make(
+            q, &sizes)) { /* a unit may be in every batch; where each batch is all units, that is the mechanism */
         const int all = q->draws * q->blocks == q->units && !q->replaced && q->group <= 1;
-        *out = (account_answer){unsampled, all ? DPMF_EXACT : DPMF_UPPER_BOUND, all ? METHOD_GAUSSIAN : METHOD_KNOWN, 1};
+        *out =
+            (account_answer){unsampled, all ? DPMF_EXACT : DPMF_UPPER_BOUND, all ? METHOD_GAUSSIAN : METHOD_KNOWN, 1};
         return DPMF_OK;
     }
     const grid_part part = counted_part(&sizes, q->compositions);

@@ -9,11 +9,11 @@ enum { COUNTED_MAX = 256, COUNTED_GROUP_MAX = 10000 };
 
 /* The law of J, the number of times that the group counts in a step; each number is within 1e-11 of itself. */
 typedef struct counted_law {
-    int count;                       /* the largest J that has its own weight */
-    double weight[COUNTED_MAX + 1];  /* P[J = j], j <= count */
+    int count;                      /* the largest J that has its own weight */
+    double weight[COUNTED_MAX + 1]; /* P[J = j], j <= count */
     double log_weight[COUNTED_MAX + 1];
-    double some;                     /* P[J >= 1] */
-    double beyond[COUNTED_MAX + 2];  /* P[J >= j], from above, j <= count + 1 */
+    double some;                    /* P[J >= 1] */
+    double beyond[COUNTED_MAX + 2]; /* P[J >= j], from above, j <= count + 1 */
 } counted_law;
 
 /* J of Bin(n, p), 0 < p < 1; of the number of marked units among M of N units, G of which are marked, G + M <= N. */
