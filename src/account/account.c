@@ -230,8 +230,8 @@ static dpmf_status open_scheme(account_request *r) {
  * A group of G units. Without sampling the G patterns add, so that the sensitivity is at most G times one unit's: this is exact where
  * all of them can have the same pattern. Poisson sampling, and batches of a fixed size: account/capped/counted.c. Units that are
  * sampled independently of each other in any other way: the noise of the run has the law of a sum of G independent parts, of
- * variance sigma^2/G each. Whoever sees the output of every unit with its own part sees more, and that is a composition of G runs
- * with sigma/sqrt(G). Units of a group in different blocks of one C of several bands are covered by this too.
+ * variance sigma^2/G each. The outputs of every unit with its own part reveal more than their sum, and they are a composition of
+ * G runs with sigma/sqrt(G). Units of a group in different blocks of one C of several bands are covered by this too.
  */
 static dpmf_status open_group(account_request *r) {
     const dpmf_account_options *o = &r->options;

@@ -40,12 +40,12 @@ class Gaussian(Case):
         found = self.json("account", "--sigma", 1, "--delta", 1e-6, "--adjacency", "replace-one")
         self.assertEqual(found["sigma_per"], "zero-out sensitivity")
         self.assertIn("the zero-out one", found["statement"])
-        text = run("account", "--sigma", 1, "--delta", 1e-6, "--adjacency", "replace-one").stdout
+        text = run("account", "--sigma", 1, "--delta", 1e-6, "--adjacency", "replace-one")[1]
         self.assertRegex(text, r"sigma is per +zero-out sensitivity")
         found = self.json("account", "--sigma", 1, "--delta", 1e-6, "--sampling", "poisson:0.1")
         self.assertEqual(found["sigma_per"], "largest column norm of C")
         file = self.path("replaced.dpmf")
-        run("evaluate", "--steps", 4, "--adjacency", "replace-one", "--sigma", 2, "-o", file)
+        self.ok("evaluate", "--steps", 4, "--adjacency", "replace-one", "--epsilon", 2, "--delta", 1e-6, "-o", file)
         found = self.json("account", file, "--delta", 1e-6)
         self.assertEqual(found["sigma_per"], "replace-one sensitivity")
 
@@ -64,10 +64,10 @@ class Gaussian(Case):
         self.assertEqual(self.json("account", file)["group"], 4)
         self.near(self.json("account", file)["epsilon"], 2, 1e-9)
         self.assertLess(self.json("account", file, "--group", 1)["epsilon"], 0.6)
-        self.assertEqual(run("verify", file).returncode, 0)
+        self.assertEqual(run("verify", file)[0], 0)
         made = self.json("calibrate", file, "--epsilon", 2, "--delta", 1e-6, "--group", 8, "-o", wider)
         self.near(made["sigma"], 2 * self.json("account", file)["sigma"], 1e-9)
-        self.assertEqual(run("account", "--compose", file, wider, "--delta", 1e-6).returncode, 2)
+        self.assertEqual(run("account", "--compose", file, wider, "--delta", 1e-6)[0], 2)
         both = self.json("account", "--compose", file, wider, "--delta", 1e-6, "--group", 4)
         self.assertTrue(2 < both["epsilon"] < 2.5)
 
@@ -164,8 +164,8 @@ class Poisson(Case):
             self.assertIn("a random 500 of the 50000 units", found["statement"])
             again = self.json("account", *sizes, "--sampling", "fixed-replace:500,50000", "--adjacency", adjacency)
             self.assertGreater(again["epsilon"], found["epsilon"])
-        self.assertEqual(run("account", *sizes, "--sampling", "fixed:50001,50000").returncode, 2)
-        self.assertEqual(run("account", *sizes, "--sampling", "fixed:5,50", "--engine", "rdp").returncode, 2)
+        self.assertEqual(run("account", *sizes, "--sampling", "fixed:50001,50000")[0], 2)
+        self.assertEqual(run("account", *sizes, "--sampling", "fixed:5,50", "--engine", "rdp")[0], 2)
 
     def test_rdp_is_looser(self):
         arguments = ["account", "--sigma", 1.5, "--delta", 1e-6, "--sampling", "poisson:0.05", "--compositions", 1000]

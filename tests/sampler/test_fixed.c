@@ -89,7 +89,7 @@ static void test_blocks_take_turns(void **state) {
     }
 }
 
-static void test_going_back_gives_the_same_batches(void **state) {
+static void test_going_back_gives_the_same_fixed_batches(void **state) {
     static const char *const texts[] = {"fixed:5,30", "fixed-replace:5,30", "fixed:5,30,2"};
     (void)state;
     for (int k = 0; k < 3; k++) {
@@ -146,7 +146,7 @@ int main(void) {
         cmocka_unit_test(test_all_sets_are_as_likely),
         cmocka_unit_test(test_draws_with_replacement_are_independent),
         cmocka_unit_test(test_blocks_take_turns),
-        cmocka_unit_test(test_going_back_gives_the_same_batches),
+        cmocka_unit_test(test_going_back_gives_the_same_fixed_batches),
         cmocka_unit_test(test_only_the_same_law_is_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
