@@ -45,7 +45,7 @@ class Gaussian(Case):
         found = self.json("account", "--sigma", 1, "--delta", 1e-6, "--sampling", "poisson:0.1")
         self.assertEqual(found["sigma_per"], "largest column norm of C")
         file = self.path("replaced.dpmf")
-        self.ok("evaluate", "--steps", 4, "--adjacency", "replace-one", "--epsilon", 2, "--delta", 1e-6, "-o", file)
+        self.ok("evaluate", "--family", "identity", "--steps", 4, "--adjacency", "replace-one", "--epsilon", 2, "--delta", 1e-6, "-o", file)
         found = self.json("account", file, "--delta", 1e-6)
         self.assertEqual(found["sigma_per"], "replace-one sensitivity")
 
