@@ -70,12 +70,19 @@ static int64_t steps_of(const account *a) {
     return a->how.strategy == NULL ? 1 : dpmf_strategy_get(a->how.strategy).steps;
 }
 
+/* What sigma is a multiple of: the noise of a step has the deviation clip norm x sigma x this. */
+static const char *sigma_per(const dpmf_account_options *how) {
+    if (!dpmf_sampling_is_none(&how->sampling)) return "largest column norm of C";
+    return how->sigma_unit == 2.0 ? "replace-one sensitivity" : "zero-out sensitivity";
+}
+
 static void print_json(text_buffer *t, const arguments *given, const account *a, const char *sampling) {
     const dpmf_privacy *p = &a->found, *answer = a->tuned.delta > 0.0 ? &a->tuned : p;
     json_begin(t);
     json_double(t, "epsilon", answer->epsilon);
     json_double(t, "delta", p->delta);
     json_known(t, "sigma", p->sigma);
+    json_text(t, "sigma_per", sigma_per(&a->how));
     json_known(t, "mu", p->mu);
     json_known(t, "rho", p->rho);
     json_text(t, "kind", dpmf_certainty_name(answer->kind));
@@ -83,6 +90,7 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
     json_text(t, "method", answer->method);
     json_text(t, "adjacency", dpmf_adjacency_name(a->how.adjacency));
     json_text(t, "sampling", sampling);
+    json_integer(t, "group", a->how.group > 1 ? a->how.group : 1);
     json_integer(t, "compositions", steps_of(a));
     json_text(t, "statement", a->statement);
     json_protected(t, &a->how);
@@ -133,12 +141,15 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     }
     table_upper(t, "delta", p->delta, a->ask == ASK_DELTA ? kind : NULL);
     if (p->sigma > 0.0) table_upper(t, "sigma", p->sigma, a->ask == ASK_SIGMA ? kind : NULL);
+    if (p->sigma > 0.0 && a->how.adjacency == DPMF_ADJACENCY_REPLACE_ONE)
+        table_text(t, "sigma is per", sigma_per(&a->how));
     if (p->mu > 0.0) table_upper(t, "mu", p->mu, NULL);
     if (p->rho > 0.0) table_upper(t, "rho", p->rho, NULL);
     table_text(t, "method", a->tuned.delta > 0.0 ? a->tuned.method : p->method);
     if (p->confidence > 0.0) table_lower(t, "confidence", p->confidence, NULL);
     table_text(t, "adjacency", dpmf_adjacency_name(a->how.adjacency));
     table_text(t, "sampling", sampling);
+    if (a->how.group > 1) table_integer(t, "group", a->how.group);
     table_integer(t, "compositions", steps_of(a));
     if (a->how.unconditional) table_integer(t, "random seed", (int64_t)a->how.seed);
     if (p->without_sampling > 0.0) table_upper(t, "epsilon without it", p->without_sampling, "same noise and delta");
@@ -210,6 +221,7 @@ static int load_file(const arguments *given, account *a) {
     a->how.adjacency = held;
     a->how.sigma_unit = of_file.sigma_unit;
     a->how.strategy = of_file.strategy;
+    if (!option_given(given, OPTION_GROUP)) a->how.group = of_file.group;
     a->how.covered = of_file.covered;
     code = take_unit(given, &a->how.covered);
     if (code != 0 || a->how.sampling.kind == of_file.sampling.kind) return code;
@@ -287,6 +299,7 @@ static int read_options(const arguments *given, account *a) {
     a->how.compositions = given->count[OPTION_COMPOSITIONS];
     a->how.epochs = given->count[OPTION_EPOCHS];
     a->how.units = given->count[OPTION_UNITS];
+    a->how.group = given->count[OPTION_GROUP];
     if (option_given(given, OPTION_TOLERANCE)) a->how.slack = given->number[OPTION_TOLERANCE];
     a->how.unconditional = option_is(given, OPTION_CONFIDENCE, "unconditional");
     if (option_given(given, OPTION_CONFIDENCE) && !a->how.unconditional)
@@ -314,6 +327,8 @@ static int check_idle(const arguments *given, const account *a) {
         return fail(EXIT_USAGE, "--batch-cap goes with --sampling poisson, block-cyclic and min-sep");
     if (option_given(given, OPTION_GAUSSIAN) && !option_given(given, OPTION_RHO))
         return fail(EXIT_USAGE, "--gaussian goes with --rho");
+    if (option_given(given, OPTION_GROUP) && (option_given(given, OPTION_RHO) || option_given(given, OPTION_LOG)))
+        return fail(EXIT_USAGE, "--group: --rho and --log are not accepted with it");
     if (option_given(given, OPTION_RHO) &&
         (!dpmf_sampling_is_none(&a->how.sampling) || a->how.engine != DPMF_ENGINE_AUTO))
         return fail(EXIT_USAGE, "--rho: --sampling and --engine are not accepted with it");
@@ -426,8 +441,8 @@ static dpmf_status answer(const arguments *given, account *a) {
  * calibration, is printed beside it. If any option changes the question, only the new result is printed.
  */
 static void adopt_claim(const arguments *given, account *a) {
-    static const option_id changes[] = {OPTION_SIGMA,  OPTION_COMPOSITIONS, OPTION_EPOCHS,
-                                        OPTION_ENGINE, OPTION_TOLERANCE,    OPTION_BATCH_CAP};
+    static const option_id changes[] = {OPTION_SIGMA,     OPTION_COMPOSITIONS, OPTION_EPOCHS, OPTION_ENGINE,
+                                        OPTION_TOLERANCE, OPTION_BATCH_CAP,    OPTION_GROUP};
     if (a->mechanism == NULL || a->ask != ASK_EPSILON || a->how.warm || option_given(given, OPTION_FIRST)) return;
     const dpmf_sampling held = dpmf_mechanism_get(a->mechanism).sampling;
     const double claimed = dpmf_mechanism_get(a->mechanism).epsilon;

@@ -11,6 +11,29 @@ typedef struct calibration {
     dpmf_privacy found;
 } calibration;
 
+/* The same mechanism for groups of another size, not calibrated. */
+static dpmf_status regroup(const arguments *given, const dpmf_run *run, calibration *c) {
+    const dpmf_mechanism_info held = dpmf_mechanism_get(c->from);
+    dpmf_mechanism_options about = dpmf_mechanism_options_defaults();
+    dpmf_mechanism *made = NULL;
+    if (!option_given(given, OPTION_GROUP) || given->count[OPTION_GROUP] == (held.group > 1 ? held.group : 1))
+        return DPMF_OK;
+    about.evaluate.adjacency = held.adjacency;
+    about.evaluate.sensitivity = held.sensitivity_bound;
+    about.evaluate.weights = held.weights;
+    about.evaluate.run = *run;
+    about.sampling = held.sampling;
+    about.made_by = held.made_by;
+    about.unit = held.unit;
+    about.designed = held.designed;
+    about.group = given->count[OPTION_GROUP];
+    const dpmf_status status = dpmf_mechanism_create(held.workload, held.participation, held.strategy, &about, &made);
+    if (status != DPMF_OK) return status;
+    dpmf_mechanism_free(c->from);
+    c->from = made;
+    return DPMF_OK;
+}
+
 static int compute(const arguments *given, calibration *c) {
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
     dpmf_status status = DPMF_OK;
@@ -19,6 +42,8 @@ static int compute(const arguments *given, calibration *c) {
         status = dpmf_sampling_parse(option_text(given, OPTION_SAMPLING), &c->sampling);
     if (status != DPMF_OK) return fail_status(status, "--sampling");
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a search may be silent for long */
+    status = regroup(given, &run, c);
+    if (status != DPMF_OK) return fail_status(status, "--group");
     status = dpmf_mechanism_calibrate(c->from, given->number[OPTION_EPSILON], given->number[OPTION_DELTA], &c->sampling,
                                       option_text(given, OPTION_UNIT), &run, &c->made, &c->found);
     end_later();
@@ -41,6 +66,7 @@ static void print_json(text_buffer *t, const calibration *c, const dpmf_account_
     json_text(t, "method", c->found.method);
     json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_get(c->made).adjacency));
     json_text(t, "sampling", sampling);
+    json_integer(t, "group", how->group > 1 ? how->group : 1);
     json_sensitivity(t, held.sensitivity);
     json_double(t, "noise_rms", c->found.sigma * held.rms_loss);
     json_double(t, "noise_max", c->found.sigma * held.max_loss);
@@ -67,6 +93,7 @@ static int print_answer(const arguments *given, const calibration *c) {
         table_upper(&t, "delta", c->found.delta, NULL);
         table_text(&t, "method", c->found.method);
         table_text(&t, "sampling", sampling);
+        if (how.group > 1) table_integer(&t, "group", how.group);
         table_sensitivity(&t, held.sensitivity);
         table_upper(&t, "RMS noise", c->found.sigma * held.rms_loss, "sigma x RMS loss");
         add_words(&t, terminal_alphabet(), "\n%s", statement);

@@ -48,9 +48,10 @@ static int read_participation(const char *text, dpmf_design_options *how) {
 static int read_sampling(const arguments *given, dpmf_design_options *how) {
     const char *text = option_text(given, OPTION_SAMPLING);
     const dpmf_sampling_facts *kind;
-    char shown[SHOWN], names[160] = "";
+    char shown[SHOWN], names[200] = "";
     how->batch_cap = given->count[OPTION_BATCH_CAP];
     how->units = given->count[OPTION_UNITS];
+    how->group = given->count[OPTION_GROUP];
     how->any_sampling = strcmp(text, "any") == 0;
     if (option_given(given, OPTION_BATCH_CAP) && (!option_given(given, OPTION_UNITS) || strcmp(text, "none") == 0))
         return fail(EXIT_USAGE, "--batch-cap needs --units, and --sampling poisson, block-cyclic, min-sep or any");

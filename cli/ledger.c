@@ -101,9 +101,14 @@ static dpmf_adjacency adjacency_of(const part *p) {
     return p->mechanism != NULL ? dpmf_mechanism_get(p->mechanism).adjacency : dpmf_ledger_get(p->entries).adjacency;
 }
 
-static dpmf_status add_part(dpmf_ledger *to, const part *p) {
+/* group 0: those of the files. */
+static dpmf_status add_part(dpmf_ledger *to, const part *p, int64_t group) {
     if (p->mechanism == NULL) return dpmf_ledger_add_ledger(to, p->entries);
-    return dpmf_ledger_add_mechanism(to, p->mechanism, p->times);
+    dpmf_account_options how = dpmf_mechanism_account_options(p->mechanism);
+    const double sigma = dpmf_mechanism_get(p->mechanism).sigma;
+    if (group == 0 || sigma == 0.0) return dpmf_ledger_add_mechanism(to, p->mechanism, p->times);
+    how.group = group;
+    return dpmf_ledger_add_sampled(to, sigma, &how, p->times);
 }
 
 static int load(const arguments *given, composition *c) {
@@ -143,11 +148,11 @@ static int check_options(const arguments *given) {
 }
 
 /* Alone, as often as it was run, at the delta of all together. */
-static dpmf_status account_alone(part *p, double delta, const dpmf_run *run) {
+static dpmf_status account_alone(part *p, int64_t group, double delta, const dpmf_run *run) {
     dpmf_ledger *alone = NULL;
     dpmf_privacy privacy = {0};
     dpmf_status status = dpmf_ledger_create(adjacency_of(p), &alone);
-    if (status == DPMF_OK) status = add_part(alone, p);
+    if (status == DPMF_OK) status = add_part(alone, p, group);
     if (status == DPMF_OK && delta >= 1e-300 && delta < 1.0) status = dpmf_ledger_epsilon(alone, delta, run, &privacy);
     p->epsilon = privacy.epsilon;
     dpmf_ledger_free(alone);
@@ -157,14 +162,15 @@ static dpmf_status account_alone(part *p, double delta, const dpmf_run *run) {
 static int compute(const arguments *given, composition *c) {
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
     const bool of_epsilon = option_given(given, OPTION_DELTA);
+    const int64_t group = option_given(given, OPTION_GROUP) ? given->count[OPTION_GROUP] : 0;
     dpmf_status status = dpmf_ledger_create(adjacency_of(&c->parts[0]), &c->ledger);
     for (int i = 0; status == DPMF_OK && i < c->count; ++i)
-        status = add_part(c->ledger, &c->parts[i]);
+        status = add_part(c->ledger, &c->parts[i], group);
     if (status == DPMF_OK)
         status = of_epsilon ? dpmf_ledger_epsilon(c->ledger, given->number[OPTION_DELTA], &run, &c->found)
                             : dpmf_ledger_delta(c->ledger, given->number[OPTION_EPSILON], &run, &c->found);
     for (int i = 0; status == DPMF_OK && i < c->count; ++i)
-        status = account_alone(&c->parts[i], c->found.delta, &run);
+        status = account_alone(&c->parts[i], group, c->found.delta, &run);
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }

@@ -804,6 +804,14 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize(const char *family, const dpm
  *     min-sep P, B        a unit that may take part does so with probability P, and then waits B steps
  *     allocation K, T     every unit takes part in exactly K of T steps, chosen at random, in each of `epochs` epochs;
  *                         independent noise; proven from both sides, without simulation
+ *     fixed M, N          every batch is a random M of the N units, drawn freshly in each step; independent noise. With B
+ *                         blocks step t draws from block t mod B, of N/B units, for C of at most B bands. Under add-remove
+ *                         adjacency N is the number of units of the larger data set, and a unit takes another's place
+ *     fixed-replace M, N  the same with M independent draws: a unit that is drawn j times counts j times
+ *
+ * A group of G units (`group`): without sampling the sensitivity is G times that of one. Under Poisson sampling and fixed sizes the
+ * number of its units in a batch is binomial or hypergeometric, and the account is of that mixture. This covers a user with at
+ * most G examples where examples are sampled. Elsewhere it is a composition of G runs with noise sigma/sqrt(G), an upper bound.
  *
  * A cap M on the batch: if more than M units are drawn, a random M of them take part, and a drawn unit counts as drawn
  * whether it was kept or not. Do not account for such a run as if there were no cap.
@@ -818,21 +826,23 @@ typedef enum dpmf_sampling_kind {
     DPMF_SAMPLING_BLOCK_CYCLIC,
     DPMF_SAMPLING_BALLS_IN_BINS,
     DPMF_SAMPLING_MIN_SEPARATION,
-    DPMF_SAMPLING_ALLOCATION
+    DPMF_SAMPLING_ALLOCATION,
+    DPMF_SAMPLING_FIXED,
+    DPMF_SAMPLING_FIXED_REPLACE
 } dpmf_sampling_kind;
 
 typedef struct dpmf_sampling {
     dpmf_sampling_kind kind;
     double probability; /* Q or P, 0 to 1 */
     int64_t count;      /* B: blocks, bins or separation; T of allocation; at least 1 */
-    int64_t picks;      /* K of allocation, 1 to T; 0 elsewhere */
+    int64_t picks;      /* K of allocation, 1 to T; M of the fixed sizes; 0 elsewhere */
     int64_t cap;        /* poisson, block-cyclic, min-sep: at most this many of those drawn take part; 0: no cap */
-    int64_t units;      /* with a cap: the total number of units; 0: not known yet */
+    int64_t units;      /* with a cap: the total number of units; 0: not known yet. N of the fixed sizes */
 } dpmf_sampling;
 
 /*
- * "none", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", "allocation:K,T", and with ",cap:M" or
- * ",cap:M:N" behind poisson, block-cyclic and min-sep.
+ * "none", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", "allocation:K,T", "fixed:M,N", "fixed-replace:M,N"
+ * or with ",B" behind them in B blocks; and with ",cap:M" or ",cap:M:N" behind poisson, block-cyclic and min-sep.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out);
 
@@ -890,6 +900,8 @@ typedef struct dpmf_account_options {
     uint64_t seed;
     dpmf_run run;
     dpmf_coverage covered; /* for the statement alone */
+    int64_t group; /* units that are protected together, 1 to 1e9 (10000 under sampling); 0 means 1. Not with a cap, nor
+                    * with simulated samplings */
 } dpmf_account_options;
 
 DPMF_API dpmf_account_options dpmf_account_options_defaults(void);
@@ -942,6 +954,7 @@ typedef struct dpmf_sampling_facts {
     int simulated;           /* 1: with correlated noise the account is a simulation */
     int waits;               /* 1: a unit that took part waits (`warm`: how that begins) */
     int cappable;            /* 1: there is an account of batches with a cap */
+    int fixed;               /* 1: every batch has the same number of units */
 } dpmf_sampling_facts;
 
 /* NULL if there is no such kind. */
@@ -952,7 +965,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_engine_parse(const char *text, dpmf_en
 /*
  * A ledger: different runs on the same data, composed. Gaussian runs add up exactly, equal samplings add their steps, and
  * the rest is composed by the certified engine, removing with removing and adding with adding; the order of adding does not
- * matter. The list must not depend on what its runs released. Simulated accounts (min-sep; balls-in-bins with a C) are refused.
+ * matter. All of them protect groups of the same number of units. The list must not depend on what its runs released. Simulated accounts (min-sep; balls-in-bins with a C) are refused.
  * Free it with dpmf_ledger_free (NULL is fine); on failure a ledger stays as it was.
  */
 typedef struct dpmf_ledger dpmf_ledger;
@@ -995,7 +1008,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_probability(double sigma, do
  *     negative-binomial ETA,GAMMA  the truncated law, K >= 1: ETA = 1 geometric, ETA = 0 logarithmic; ETA above -1, GAMMA in
  *                                  (0, 1], E[K] = ETA (1-GAMMA) / (GAMMA (1-GAMMA^ETA)) (Theorem 2). GAMMA = 1 is one run.
  *
- * K must not be known beforehand nor chosen by hand. Accounts by composition (none, poisson, block-cyclic without a cap).
+ * K must not be known beforehand nor chosen by hand. Accounts by composition (none, poisson, block-cyclic without a cap or a group).
  */
 typedef enum dpmf_tuning_kind { DPMF_TUNING_POISSON = 0, DPMF_TUNING_NEGATIVE_BINOMIAL } dpmf_tuning_kind;
 
@@ -1081,6 +1094,7 @@ typedef struct dpmf_mechanism_info {
     double response; /* one number that depends on every coefficient of workload, weights and strategy: u' A W v for two
                       * vectors that a digest of all that is given (and not computed) chooses. It ties the figures to the
                       * coefficients more finely than any loss does. 0: not taken */
+    int64_t group;   /* units that the guarantee protects together; 0: one */
 } dpmf_mechanism_info;
 
 DPMF_API dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *mechanism);
@@ -1095,6 +1109,7 @@ typedef struct dpmf_mechanism_options {
     const char *made_by; /* how the strategy was found, e.g. "closed form"; printable UTF-8, at most 1000 bytes */
     const char *unit;    /* what one participation is of, as in dpmf_coverage; NULL: not recorded */
     dpmf_design_limits designed;
+    int64_t group; /* units that the guarantee protects together; 0 means 1 */
 } dpmf_mechanism_options;
 
 DPMF_API dpmf_mechanism_options dpmf_mechanism_options_defaults(void);
@@ -1562,7 +1577,7 @@ typedef struct dpmf_design_options {
     int64_t
         batch_cap; /* under sampling: at most this many of those drawn take part; 0: no cap; DPMF_BATCH_CAP_AUTO: the
                         * least that costs no more than a thousandth of sigma */
-    int64_t units; /* with a cap: the number of units */
+    int64_t units; /* with a cap, and for fixed and fixed-replace: the number of units */
     const char *families; /* names joined by commas; NULL: every one that applies */
     dpmf_loss loss;
     dpmf_adjacency adjacency;
@@ -1579,6 +1594,7 @@ typedef struct dpmf_design_options {
     const dpmf_participation *participation; /* patterns from a file, in the place of epochs, federated and sampling; NULL: none.
                                               * Only read by dpmf_design_create */
     int64_t stamps; /* besides: families without bands repeated this often (dpmf_optimize_options.stamps); 0: none */
+    int64_t group; /* units that are protected together; 0 means 1. Not with a cap */
 } dpmf_design_options;
 
 DPMF_API dpmf_design_options dpmf_design_options_defaults(void);

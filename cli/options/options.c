@@ -307,7 +307,10 @@ const option_row options[OPTION_TOTAL] = {
              "secret random choice of the batches: none; each example in each step with probability Q; "
              "the same from one of BANDS fixed blocks in turn (Q over all steps, Q x BANDS in its "
              "turn); each example in one of BINS bins for the whole run; with probability P and then "
-             "not for B steps; each example in exactly K of T steps. account: append ,warm to min-sep:P,B if "
+             "not for B steps; each example in exactly K of T steps; batches of exactly M of N examples, without or "
+             "with "
+             "replacement (append ,BANDS to draw from one of BANDS fixed blocks in turn). account: append ,warm to "
+             "min-sep:P,B if "
              "examples begin anywhere in their wait, instead of all free. design: a name without its numbers, or "
              "any for all that need no simulation. train: the same, and the default is any; the numbers follow from "
              "the run, and poisson and allocation are for independent noise. calibrate: default is that of FILE"},
@@ -353,6 +356,16 @@ const option_row options[OPTION_TOTAL] = {
          .verbs = ACCOUNT | TRAIN | DESIGN,
          .help = "poisson, block-cyclic and min-sep: if more than M are drawn, a random M of them take part. account, "
                  "design: needs --units. design: auto is the least M that costs at most a thousandth of the noise"},
+    [OPTION_GROUP] =
+        {.name = "group",
+         .kind = KIND_COUNT,
+         .argument = "G",
+         .count_low = 1,
+         .count_high = 1000000000,
+         .preset = "1",
+         .verbs = ACCOUNT | CALIBRATE | DESIGN,
+         .help = "protect groups of up to G units together, for example the at most G examples of one user where "
+                 "examples are sampled. Not with --batch-cap, nor with simulated samplings"},
     [OPTION_UNITS] = {.name = "units",
                       .kind = KIND_COUNT,
                       .argument = "N",

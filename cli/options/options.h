@@ -66,6 +66,7 @@ typedef enum option_id {
     OPTION_FIRST,
     OPTION_TUNING,
     OPTION_BATCH_CAP,
+    OPTION_GROUP,
     OPTION_UNITS,
     OPTION_LARGEST,
     OPTION_CURVE,

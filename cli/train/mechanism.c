@@ -146,7 +146,7 @@ static int design_mechanism(training *t) {
     how.any_sampling = training_samples(t, TRAINING_ANY);
     how.sampling = named_sampling(t);
     how.batch_cap = given->count[OPTION_BATCH_CAP];
-    how.units = how.batch_cap > 0 ? t->units : 0;
+    how.units = how.batch_cap > 0 || dpmf_sampling_describe(how.sampling)->fixed ? t->units : 0;
     how.run = run_with((int)given->count[OPTION_THREADS]);
     dpmf_status status = dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &how.adjacency);
     if (status == DPMF_OK) status = dpmf_design_create(t->workload, &how, &t->design);
@@ -176,6 +176,9 @@ static bool same_batches(const training *t) {
         return held.count == t->epoch && held.picks == 1;
     case DPMF_SAMPLING_BALLS_IN_BINS:
         return held.count == t->epoch;
+    case DPMF_SAMPLING_FIXED:
+    case DPMF_SAMPLING_FIXED_REPLACE:
+        return held.units == t->units && held.picks == (int64_t)ceil((double)t->units * rate * (1 - 1e-12));
     case DPMF_SAMPLING_MIN_SEPARATION: /* waits between uses: `epochs` of them are expected, as the design has it */
         return fabs(held.probability / (1 + (double)(held.count - 1) * held.probability) - rate) <= 1e-9 * rate;
     default:
@@ -229,10 +232,11 @@ static int check_sampling(const training *t) {
     const char *sampling = training_sampling(t);
     char shown[SHOWN];
     if (!training_samples(t, TRAINING_ANY) && sampled(t) && named_sampling(t) == DPMF_SAMPLING_NONE)
-        return fail(EXIT_USAGE,
-                    "--sampling %s: train accepts none, poisson, block-cyclic, balls-in-bins, min-sep, allocation and "
-                    "any; the numbers follow from the batch",
-                    show(sampling, shown));
+        return fail(
+            EXIT_USAGE,
+            "--sampling %s: train accepts none, poisson, block-cyclic, balls-in-bins, min-sep, allocation, fixed, "
+            "fixed-replace and any; the numbers follow from the batch",
+            show(sampling, shown));
     if (!option_given(t->given, OPTION_BATCH_CAP)) return 0;
     if (t->given->count[OPTION_BATCH_CAP] < 0)
         return fail(EXIT_USAGE, "--batch-cap auto is for design: a number is accepted");

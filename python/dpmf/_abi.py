@@ -143,6 +143,8 @@ class dpmf_sampling_kind(enum.IntEnum):
     DPMF_SAMPLING_BALLS_IN_BINS = 3
     DPMF_SAMPLING_MIN_SEPARATION = 4
     DPMF_SAMPLING_ALLOCATION = 5
+    DPMF_SAMPLING_FIXED = 6
+    DPMF_SAMPLING_FIXED_REPLACE = 7
 
 
 class dpmf_engine(enum.IntEnum):
@@ -476,6 +478,7 @@ class dpmf_account_options(Structure):
         ("seed", c_uint64),
         ("run", dpmf_run),
         ("covered", dpmf_coverage),
+        ("group", c_int64),
     ]
 
 
@@ -507,6 +510,7 @@ class dpmf_sampling_facts(Structure):
         ("simulated", c_int),
         ("waits", c_int),
         ("cappable", c_int),
+        ("fixed", c_int),
     ]
 
 
@@ -548,6 +552,7 @@ class dpmf_mechanism_info(Structure):
         ("digest", c_char_p),
         ("designed", dpmf_design_limits),
         ("response", c_double),
+        ("group", c_int64),
     ]
 
 
@@ -561,6 +566,7 @@ class dpmf_mechanism_options(Structure):
         ("made_by", c_char_p),
         ("unit", c_char_p),
         ("designed", dpmf_design_limits),
+        ("group", c_int64),
     ]
 
 
@@ -711,6 +717,7 @@ class dpmf_design_options(Structure):
         ("loss_power", c_double),
         ("participation", POINTER(dpmf_participation)),
         ("stamps", c_int64),
+        ("group", c_int64),
     ]
 
 

@@ -285,6 +285,7 @@ def design(
     units: Optional[int] = None,
     unit: Optional[str] = None,
     stamps: Union[int, str, None] = None,
+    group: Optional[int] = None,
 ) -> Mechanism:
     """The best mechanism for a training run at equal privacy; `Mechanism.design` is the report.
 
@@ -292,15 +293,17 @@ def design(
     workload         what must be accurate: "prefix" for SGD, "momentum:0.9", ...
     participation    "file:PATTERNS": the patterns of steps that one unit may take part in, see Participation
     sampling         "none", or what batches may be drawn by in secret, which amplifies: "block-cyclic", "poisson",
-                     "allocation", "balls-in-bins", "min-sep" (simulated: slow), or "any" for all that need no simulation.
-                     With "none" the report has the noise that "any" would save
+                     "allocation", "balls-in-bins", "min-sep" (simulated: slow), "fixed" or "fixed-replace" (batches of one
+                     size; `units` is required), or "any" for the others that need no simulation. With "none" the report has the noise
+                     that "any" would save
     families         names of those to compare; None: every one that applies
     measure          True: time the noise of candidates here. Otherwise a cost model estimates the time per row, and the
                      same call gives the same mechanism everywhere
     dim              numbers of the model
     memory           that the noise may take, in bytes or as in "1GiB"; large models need a limit
     batch_cap        under sampling: a hard cap on batches; -1: the least that costs next to nothing
-    units            with a cap: how many there are to draw from
+    units            with a cap or a fixed size: how many there are to draw from
+    group            units that are protected together, for example the examples of one user; None: one
     unit             what the guarantee protects one of; the mechanism records it. None: "example"; federated with several
                      participations: required, for example "user"
     stamps           besides: families without bands, repeated this often; "auto": the best number for each
@@ -343,6 +346,7 @@ def design(
             tolerance=tolerance,
             batch_cap=batch_cap,
             units=units,
+            group=group,
             unit=encode_text(unit, "unit", optional=True),
         )
         report = Report(handle("dpmf_design_create", Report._free, made._handle, ctypes.byref(wanted)))

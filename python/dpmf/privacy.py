@@ -34,6 +34,7 @@ ACCOUNT = (
     "epochs",
     "batch_cap",
     "units",
+    "group",
 )
 
 
@@ -265,6 +266,7 @@ def account(
     epochs: Optional[int] = None,
     batch_cap: Optional[int] = None,
     units: Optional[int] = None,
+    group: Optional[int] = None,
     rho: Optional[float] = None,
     gaussian: bool = False,
     progress: Optional[Callable[[str, float], Any]] = None,
@@ -275,8 +277,9 @@ def account(
     known to be gaussian; of `steps` such mechanisms. Other options do not go with it.
 
     `of` is a mechanism (its sigma, sampling, steps and adjacency are taken) or a strategy. Options: sampling ("none",
-    "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", "allocation:K,T"), steps, adjacency, engine,
-    slack, confidence, unconditional, warm, samples, seed; epochs of an allocation; batch_cap and units of capped batches.
+    "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", "allocation:K,T", "fixed:M,N", "fixed-replace:M,N"), steps,
+    adjacency, engine, slack, confidence, unconditional, warm, samples, seed; epochs of an allocation; batch_cap and units of
+    capped batches; group: units that are protected together, for example the examples of one user.
 
     >>> account(2.0, delta=1e-6).kind
     'exact'
@@ -284,6 +287,8 @@ def account(
     1.83
     >>> round(account(epsilon=1.0, delta=1e-6).sigma, 4)
     4.2247
+    >>> round(account(4.0, delta=1e-6, group=2).epsilon, 4) == round(account(2.0, delta=1e-6).epsilon, 4)
+    True
     """
     options = select(ACCOUNT, locals())
     from .mechanism import Mechanism
@@ -340,6 +345,7 @@ def calibrate(
     epochs: Optional[int] = None,
     batch_cap: Optional[int] = None,
     units: Optional[int] = None,
+    group: Optional[int] = None,
     progress: Optional[Callable[[str, float], Any]] = None,
 ) -> Privacy:
     """The least sigma for (epsilon, delta); options as in `account`.

@@ -33,7 +33,7 @@ class Sampler(Object):
     """Which units (examples, users) take part in each step.
 
     what        "cyclic:M", "shuffled:M", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B",
-                "scheduled:M,K,B", "allocation:K,T"
+                "scheduled:M,K,B", "allocation:K,T", "fixed:M,N", "fixed-replace:M,N"
     units       how many there are
     steps       batches in all
     key         as for NoiseStream; the same key serves both, each with independent randomness
@@ -41,7 +41,7 @@ class Sampler(Object):
     cap         poisson, block-cyclic, min-sep: at most this many of those drawn take part, a random choice of them when there
                 are more. The mechanism must have been calibrated for it ("poisson:Q,cap:M:N")
 
-    An iterator over arrays of indices, rising, each once.
+    An iterator over arrays of indices, rising, each once (fixed-replace: as often as it was drawn).
 
     >>> from dpmf import testing_key
     >>> sampler = Sampler("cyclic:4", units=10, steps=5, key=testing_key(1))

@@ -8,6 +8,7 @@
 
 #include "account/allocation/allocation.h"
 #include "account/capped/capped.h"
+#include "account/capped/counted.h"
 #include "account/contour/contour.h"
 #include "base/memory.h"
 #include "strategy/strategy.h"
@@ -51,6 +52,9 @@ static dpmf_status check_options(const dpmf_account_options *o) {
         return base_fail(DPMF_ERROR_ARGUMENT, "slack %g, accepted 1e-8 to 0.1", o->slack);
     if (o->confidence != 0 && !(o->confidence >= 0.5 && o->confidence < 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "confidence %g, accepted 0.5 to below 1", o->confidence);
+    if (o->group < 0 || o->group > ACCOUNT_GROUP_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "a group of %lld units, accepted 1 to %lld", (long long)o->group,
+                         (long long)ACCOUNT_GROUP_MAX);
     if (o->samples < 0 || o->samples > 10000000000)
         return base_fail(DPMF_ERROR_ARGUMENT, "%lld samples, accepted 1 to 1e10", (long long)o->samples);
     return DPMF_OK;
@@ -83,6 +87,10 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
     TRY(dpmf_sampling_format(&o->sampling, text));
     int needs = is_monte_carlo(o);
     const int bounded = account_sampling_allocates(&o->sampling) && o->engine == DPMF_ENGINE_CONNECT_THE_DOTS;
+    const int drawn = account_sampling_draws(&o->sampling, NULL) > 0;
+    if (drawn && o->engine != DPMF_ENGINE_AUTO)
+        return base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support sampling %s; auto does",
+                         account_engine_name(o->engine), text);
     if (needs && !bounded && o->engine != DPMF_ENGINE_AUTO && o->engine != DPMF_ENGINE_MONTE_CARLO)
         return base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support sampling %s; auto and monte-carlo do",
                          account_engine_name(o->engine), text);
@@ -143,11 +151,14 @@ static dpmf_status check_cap(const dpmf_account_options *o) {
 /* Sampling none: a strategy is one release, so its steps are not compositions. */
 static void compose(account_request *r, int64_t compositions, double probability) {
     const dpmf_account_options *o = &r->options;
+    int replaced = 0;
     r->question = (account_question){.probability = probability,
                                      .compositions = compositions,
                                      .cap = o->batch_cap,
                                      .units = o->units,
                                      .blocks = account_sampling_blocks(&o->sampling),
+                                     .draws = account_sampling_draws(&o->sampling, &replaced),
+                                     .replaced = replaced,
                                      .adjacency = o->adjacency,
                                      .engine = o->engine,
                                      .relative = o->slack,
@@ -169,8 +180,7 @@ static dpmf_status open_composed(account_request *r) {
         return DPMF_OK;
     }
     int64_t blocks = account_sampling_blocks(&o->sampling);
-    compose(r, o->compositions / blocks + (o->compositions % blocks != 0),
-            fmin(1, o->sampling.probability * (double)blocks));
+    compose(r, o->compositions / blocks + (o->compositions % blocks != 0), account_sampling_turn(&o->sampling));
     return DPMF_OK;
 }
 
@@ -216,6 +226,53 @@ static dpmf_status open_scheme(account_request *r) {
     return capped_separated(&r->scheme.scheme, o->batch_cap, o->units, &r->missed);
 }
 
+/*
+ * A group of G units. Without sampling the G patterns add, so that the sensitivity is at most G times one unit's: this is exact where
+ * all of them can have the same pattern. Poisson sampling, and batches of a fixed size: account/capped/counted.c. Units that are
+ * sampled independently of each other in any other way: the noise of the run has the law of a sum of G independent parts, of
+ * variance sigma^2/G each. The outputs of every unit with its own part reveal more than their sum, and they are a composition of
+ * G runs with sigma/sqrt(G). Units of a group in different blocks of one C of several bands are covered by this too.
+ */
+static dpmf_status open_group(account_request *r) {
+    const dpmf_account_options *o = &r->options;
+    const double group = (double)o->group;
+    char text[64];
+    if (o->group <= 1) return DPMF_OK;
+    TRY(dpmf_sampling_format(&o->sampling, text));
+    if (r->simulated || o->batch_cap > 0)
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "a group of %lld units under sampling %s: there is no account of groups for simulated samplings and "
+            "for a cap on the batch",
+            (long long)o->group, text);
+    if (r->question.draws > 0 && r->question.blocks > 1)
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "a group of %lld units under sampling %s: its units may be in different blocks, accepted: one block",
+            (long long)o->group, text);
+    if (!dpmf_sampling_is_none(&o->sampling) && o->group > COUNTED_GROUP_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "a group of %lld units, accepted under sampling %s: 1 to %d",
+                         (long long)o->group, text, COUNTED_GROUP_MAX);
+    if (o->engine != DPMF_ENGINE_AUTO && !dpmf_sampling_is_none(&o->sampling))
+        return base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support a group under sampling; auto does",
+                         account_engine_name(o->engine));
+    /* one band: units in different steps only lower the Gram matrix of the group's patterns, so that one block is the worst */
+    const int one_band = r->question.blocks == 1 || (o->strategy != NULL && strategy_bands(o->strategy) == 1);
+    if (dpmf_sampling_is_none(&o->sampling)) {
+        r->options.sigma_unit /= group;
+    } else if (r->question.picks > 0 || !one_band) {
+        if (r->question.compositions > ACCOUNT_COMPOSITIONS_MAX / o->group)
+            return base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions for a group of %lld, accepted %lld in all",
+                             (long long)r->question.compositions, (long long)o->group,
+                             (long long)ACCOUNT_COMPOSITIONS_MAX);
+        r->question.compositions *= o->group;
+        r->options.sigma_unit /= sqrt(group);
+    } else {
+        r->question.group = o->group;
+    }
+    return DPMF_OK;
+}
+
 dpmf_status account_open(const dpmf_account_options *options, account_request *out) {
     account_request r = {.options = options == NULL ? dpmf_account_options_defaults() : *options};
     dpmf_status status = DPMF_OK;
@@ -239,6 +296,7 @@ dpmf_status account_open(const dpmf_account_options *options, account_request *o
     TRY_DONE(is_allocation(&r.options)    ? open_allocation(&r)
              : is_monte_carlo(&r.options) ? open_scheme(&r)
                                           : open_composed(&r));
+    TRY_DONE(open_group(&r));
     *out = r;
     out->question.run = &out->options.run;
     return DPMF_OK;
@@ -265,6 +323,7 @@ static int leaves_to_chance(const account_question *q) {
 }
 
 dpmf_status account_answer_question(const account_question *q, account_answer *out) {
+    if (counted_applies(q)) return counted_answer(q, out);
     if (account_cap_binds(q) && q->probability > 0) return capped_answer(q, out);
     if (!leaves_to_chance(q)) return account_composed(q, out);
     account_answer found = {account_worst(q), DPMF_UPPER_BOUND, METHOD_ALLOCATION, 0};
@@ -279,7 +338,8 @@ dpmf_status account_search(const account_question *q, double *log_delta) {
     static const double COARSE = 0.02; /* slack for the beginning of a search */
     account_question coarse = *q;
     account_answer found;
-    if (!leaves_to_chance(q) && !account_cap_binds(q)) return account_composed_search(q, log_delta);
+    if (!leaves_to_chance(q) && !account_cap_binds(q) && !counted_applies(q))
+        return account_composed_search(q, log_delta);
     coarse.relative = fmax(COARSE, q->relative);
     TRY(account_answer_question(&coarse, &found));
     *log_delta = found.value;
@@ -335,7 +395,7 @@ dpmf_status account_estimate_epsilon(double sigma, double delta, const dpmf_acco
     q->of_epsilon = 1;
     q->given = log(delta);
     q->sigma = sigma * r.options.sigma_unit;
-    *found = !r.simulated && !account_cap_binds(q) && q->picks == 0 && q->probability > 0;
+    *found = !r.simulated && !account_cap_binds(q) && !counted_applies(q) && q->picks == 0 && q->probability > 0;
     account_pair pairs[ACCOUNT_DIRECTIONS_MAX];
     const int count = account_directions(q, pairs);
     *epsilon = 0;

@@ -44,6 +44,9 @@ typedef struct account_question {
     int64_t compositions;
     int64_t picks, bins; /* random allocation: `picks` of `bins` steps, `compositions` times; 0: another sampling */
     int64_t cap, units, blocks; /* a cap on the batch, the units, and the blocks that hold the units; cap 0: no cap */
+    int64_t draws;              /* every batch has this many of the units of its block; 0: another sampling */
+    int replaced;               /* with draws: 1 if a unit may be drawn several times for one batch */
+    int64_t group;              /* the units that are protected together; 0 or 1: one */
     dpmf_adjacency adjacency;
     dpmf_engine engine;
 } account_question;
@@ -102,6 +105,10 @@ int account_sampling_allocates(const dpmf_sampling *sampling);
 int64_t account_sampling_bands(const dpmf_sampling *sampling);
 /* Returns the number of blocks that the units are split into, of which a step draws from one; 1: they are not split. */
 int64_t account_sampling_blocks(const dpmf_sampling *sampling);
+/* Returns the number of units of every batch of a fixed size, *replaced (may be NULL) with replacement; 0: sizes vary. */
+int64_t account_sampling_draws(const dpmf_sampling *sampling, int *replaced);
+/* Returns the probability that a unit whose turn it is takes part. */
+double account_sampling_turn(const dpmf_sampling *sampling);
 /* Can more than the cap be drawn at all? */
 int account_cap_binds(const account_question *q);
 /* Writes a sentence on what a user must do for the guarantee to hold; empty without sampling. Returns its length. */
@@ -131,6 +138,10 @@ DPMF_MUST_CHECK dpmf_status fourier_answer(const account_pair *pair, const accou
 /* ---- account/capped/capped.c: the account of a cap that may bind, the smaller of two ---- */
 
 DPMF_MUST_CHECK dpmf_status capped_answer(const account_question *q, account_answer *out);
+
+/* ---- account/capped/counted.c: batches of a fixed size, and groups of units under Poisson sampling ---- */
+
+DPMF_MUST_CHECK dpmf_status counted_answer(const account_question *q, account_answer *out);
 
 /* ---- account/ledger.c: the part of a ledger that comes from its file ---- */
 

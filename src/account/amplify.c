@@ -57,16 +57,16 @@ dpmf_status account_amplify(const dpmf_strategy *strategy, const dpmf_sampling *
         return base_fail(DPMF_ERROR_ARGUMENT, "claimed column norm %g, accepted: above 0, or 0 for none", claimed_norm);
     if (!account_sampling_composes(sampling))
         return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "amplify: only poisson and block-cyclic sampling are compositions of one step");
+                         "amplify: only poisson, block-cyclic and fixed-size sampling are compositions of one step");
     int64_t blocks = account_sampling_blocks(sampling);
-    TRY(check_bands(strategy, blocks, blocks == 1 ? "poisson" : "block-cyclic"));
+    TRY(check_bands(strategy, blocks, dpmf_sampling_describe(sampling->kind)->name));
     TRY(largest_norm(strategy, &norm));
     if (claimed_norm != 0 && !(norm <= claimed_norm * (1 + NORM_ROUNDING)))
         return base_fail(DPMF_ERROR_ARGUMENT, "claimed largest column norm %.12g, but it is %.12g", claimed_norm, norm);
     int64_t n = strategy->steps;
     *out = (account_amplification){
         .compositions = n / blocks + (n % blocks != 0),
-        .probability = fmin(1, sampling->probability * (double)blocks),
+        .probability = account_sampling_turn(sampling),
         .sensitivity = {norm, DPMF_EXACT, DPMF_SENSITIVITY_COLUMN, "largest column norm"},
     };
     return DPMF_OK;

@@ -271,10 +271,14 @@ static dpmf_status open_budget(double sigma, double epsilon, double delta, const
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "a budget of steps or probability takes no strategy: a strategy has a fixed number of steps");
     TRY(account_open(options, r));
-    if (!r->simulated && r->question.picks == 0) return DPMF_OK;
+    const int grouped = options != NULL && options->group > 1 && r->question.group == 0; /* its steps count G times */
+    if (!r->simulated && r->question.picks == 0 && (!grouped || dpmf_sampling_is_none(&r->options.sampling)))
+        return DPMF_OK;
     account_close(r);
-    return base_fail(DPMF_ERROR_UNSUPPORTED,
-                     "balls-in-bins, min-sep and allocation sampling: no search over steps or probability");
+    return base_fail(
+        DPMF_ERROR_UNSUPPORTED,
+        "balls-in-bins, min-sep and allocation sampling, and groups under block-cyclic sampling: no search over "
+        "steps or probability");
 }
 
 static dpmf_status budget(account_request *r, unknown what, double sigma, double epsilon, double delta, double high,
@@ -314,8 +318,9 @@ dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delt
     search s;
     dpmf_status status = DPMF_OK;
     TRY(open_budget(sigma, epsilon, delta, options, &r));
-    if (dpmf_sampling_is_none(&r.options.sampling))
-        TRY_DONE(base_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; use poisson or block-cyclic"));
+    if (dpmf_sampling_is_none(&r.options.sampling) || r.question.draws > 0)
+        TRY_DONE(base_fail(DPMF_ERROR_ARGUMENT, "sampling %s has no probability; use poisson or block-cyclic",
+                           dpmf_sampling_describe(r.options.sampling.kind)->name));
     TRY_DONE(budget(&r, PROBABILITY, sigma, epsilon, delta, -log(1e-12), 0, &s, out));
     *probability = s.question->probability / (double)account_sampling_blocks(&r.options.sampling);
 done:
@@ -378,7 +383,7 @@ dpmf_status account_calibrate_cap(double epsilon, double delta, double cost, con
         return base_fail(DPMF_ERROR_ARGUMENT, "a cap that costs %g of sigma, accepted: above 0, to 1", cost);
     TRY(account_sampling_check(how));
     const int64_t units = s.options.units > 0 ? s.options.units : how->units;
-    if (!account_sampling_composes(how) || units < 2)
+    if (!account_sampling_composes(how) || account_sampling_draws(how, NULL) > 0 || units < 2)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "a cap is found for poisson and block-cyclic sampling of at least 2 units");
     const int64_t blocks = account_sampling_blocks(how);

@@ -207,9 +207,11 @@ static const double COARSE = 0.02; /* slack that costs little, and shows in most
 
 double account_unsampled_mu(const account_question *q) {
     double unit = q->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
-    if (q->cap > 0 && q->adjacency == DPMF_ADJACENCY_ADD_REMOVE) unit = 2; /* a unit may push another out */
+    if ((q->cap > 0 || q->draws > 0) && q->adjacency == DPMF_ADJACENCY_ADD_REMOVE) unit = 2; /* it pushes another out */
+    int64_t times = q->group > 1 ? q->group : 1; /* that the group counts in a step, at most */
+    if (q->draws > 0 && (q->replaced || q->draws < times)) times = q->draws;
     double uses = q->picks > 0 ? (double)q->picks * (double)q->compositions : (double)q->compositions;
-    return unit * sqrt(uses) / q->sigma;
+    return unit * (double)times * sqrt(uses) / q->sigma;
 }
 
 dpmf_privacy account_privacy(const account_request *r, double sigma, double epsilon, double delta) {

@@ -11,6 +11,7 @@
 
 #include "account/allocation/allocation.h"
 #include "account/capped/capped.h"
+#include "account/capped/counted.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -18,6 +19,7 @@
 
 struct dpmf_ledger {
     dpmf_adjacency adjacency;
+    int64_t group;   /* of the runs that say so; 0: none has been added */
     double gaussian; /* the sum of mu^2 of all that is Gaussian */
     int64_t count, room;
     double budget_epsilon, budget_delta; /* of a ledger on disk; 0: none */
@@ -47,10 +49,10 @@ void dpmf_ledger_free(dpmf_ledger *ledger) {
 
 /* Compares everything but the number of compositions; adjacency and engine are the ledger's. */
 static int compare(const account_question *a, const account_question *b) {
-    const double x[] = {a->sigma,       a->probability,   (double)a->picks, (double)a->bins,
-                        (double)a->cap, (double)a->units, (double)a->blocks};
-    const double y[] = {b->sigma,       b->probability,   (double)b->picks, (double)b->bins,
-                        (double)b->cap, (double)b->units, (double)b->blocks};
+    const double x[] = {a->sigma,         a->probability,    (double)a->picks, (double)a->bins,     (double)a->cap,
+                        (double)a->units, (double)a->blocks, (double)a->draws, (double)a->replaced, (double)a->group};
+    const double y[] = {b->sigma,         b->probability,    (double)b->picks, (double)b->bins,     (double)b->cap,
+                        (double)b->units, (double)b->blocks, (double)b->draws, (double)b->replaced, (double)b->group};
     int order = 0;
     for (size_t i = 0; i < sizeof x / sizeof *x && order == 0; i++)
         order = (x[i] > y[i]) - (x[i] < y[i]);
@@ -101,6 +103,12 @@ dpmf_status dpmf_ledger_add_gaussian(dpmf_ledger *ledger, double mu, int64_t tim
     return DPMF_OK;
 }
 
+/* Does the account rest on the noise alone, since a unit may be in every batch of a fixed size? */
+static int is_known(const account_question *run) {
+    counted_sizes sizes;
+    return run->draws > 0 && !counted_make(run, &sizes);
+}
+
 dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpmf_account_options *options,
                                     int64_t times) {
     account_request r;
@@ -109,8 +117,13 @@ dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpm
     TRY(account_check_sigma(sigma));
     TRY(account_open(options, &r));
     account_question run = r.question;
+    const int64_t group = r.options.group > 1 ? r.options.group : 1;
     run.sigma = sigma * r.options.sigma_unit;
-    if (r.simulated) {
+    if (ledger->group > 0 && group != ledger->group) {
+        status =
+            base_fail(DPMF_ERROR_ARGUMENT, "the run is accounted for groups of %lld units, but the ledger for %lld",
+                      (long long)group, (long long)ledger->group);
+    } else if (r.simulated) {
         status = base_fail(
             DPMF_ERROR_UNSUPPORTED,
             "a ledger takes proven accounts, not simulated ones: balls-in-bins with a C and min-sep are not composed");
@@ -120,13 +133,14 @@ dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpm
     } else if (run.compositions > ACCOUNT_COMPOSITIONS_MAX / times) {
         status = base_fail(DPMF_ERROR_ARGUMENT, "%lld steps %lld times, accepted %lld in all",
                            (long long)run.compositions, (long long)times, (long long)ACCOUNT_COMPOSITIONS_MAX);
-    } else if (run.probability >= 1 && !account_cap_binds(&run)) {
+    } else if ((run.probability >= 1 && !account_cap_binds(&run)) || is_known(&run)) {
         const double mu = account_unsampled_mu(&run);
         ledger->gaussian += mu * mu * (double)times;
     } else if (run.probability > 0) {
         run.compositions *= times;
         status = add_run(ledger, &run);
     }
+    if (status == DPMF_OK) ledger->group = group;
     account_close(&r);
     return status;
 }
@@ -135,8 +149,12 @@ dpmf_status dpmf_ledger_add_ledger(dpmf_ledger *ledger, const dpmf_ledger *other
     if (ledger->adjacency != other->adjacency && (other->count > 0 || other->gaussian > 0))
         return base_fail(DPMF_ERROR_ARGUMENT, "cannot add a ledger under %s adjacency to one under %s",
                          dpmf_adjacency_name(other->adjacency), dpmf_adjacency_name(ledger->adjacency));
+    if (ledger->group > 0 && other->group > 0 && ledger->group != other->group)
+        return base_fail(DPMF_ERROR_ARGUMENT, "cannot add a ledger for groups of %lld units to one for %lld",
+                         (long long)other->group, (long long)ledger->group);
     dpmf_ledger sum = *ledger;
     dpmf_status status = DPMF_OK;
+    if (sum.group == 0) sum.group = other->group;
     sum.entries = NULL;
     sum.count = sum.room = 0;
     sum.gaussian += other->gaussian;
@@ -181,6 +199,7 @@ typedef struct part_numbers {
     grid_gaussian gaussian;
     grid_poisson poisson;
     block_sizes capped;
+    counted_sizes counted;
     allocation_blocks allocation;
 } part_numbers;
 
@@ -239,6 +258,8 @@ static dpmf_status parts_create(const dpmf_ledger *ledger, list_parts *out) {
             TRY_DONE(allocation_blocks_create(c, &n->allocation));
             for (int k = 0; k < n->allocation.count; k++)
                 p.parts[p.count++] = n->allocation.parts[k];
+        } else if (counted_applies(c) && counted_make(c, &n->counted)) {
+            p.parts[p.count++] = counted_part(&n->counted, c->compositions);
         } else if (account_cap_binds(c)) {
             const int64_t small = c->units / c->blocks, large = small + (c->units % c->blocks != 0);
             n->capped.count = 0;
@@ -286,7 +307,9 @@ static dpmf_status answer_list(const dpmf_ledger *ledger, const account_question
     TRY(parts_create(ledger, &p));
     for (int i = 0; i < directions; i++) {
         account_answer found;
-        TRY_DONE(grid_answer(&(grid_source){.count = p.count, .reversed = i, .parts = p.parts}, q, &found));
+        const double enough = i > 0 && !q->of_epsilon && isfinite(out->value) ? fmin(out->value, -1e-3) : 0;
+        const grid_source source = {.count = p.count, .reversed = i, .parts = p.parts, .enough = enough};
+        TRY_DONE(grid_answer(&source, q, &found));
         account_take_worse(out, &found);
     }
 done:

@@ -8,6 +8,7 @@
 
 #define ACCOUNT_COMPOSITIONS_MAX ((int64_t)1000000000000000) /* 1e15: the engines have been tried up to there */
 #define ACCOUNT_EPOCHS_MAX ((int64_t)1000000000)
+#define ACCOUNT_GROUP_MAX ((int64_t)1000000000)
 
 /* ---- account/amplify.c: a strategy under sampling as the numbers that accounting needs ---- */
 

@@ -39,11 +39,13 @@ dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out) {
 
 /*
  * In sentences, @u is the unit, @n the compositions, @p the sampling's probability and @q that of a unit whose turn it is,
- * @b the count, @k the picks, @e how often bins are drawn, @w how waits begin.
+ * @b the count, @k the picks, @z the units that a batch is drawn from, @s whose turn it is, @e how often bins are drawn, @w how waits begin.
  */
 typedef struct sampling_row {
     dpmf_sampling_facts facts;
     int has_probability, has_count, has_picks;
+    int has_units;        /* 1: `picks`, then `units`, then `count` if it is not 1 */
+    int replaced;         /* 1: a unit may be drawn several times for one batch */
     int banded;           /* 1: for C of at most `count` bands, or of one where there is no count of steps or blocks */
     int blocks;           /* 1: `count` is a number of blocks that the units are split into */
     const char *sentence; /* of a statement */
@@ -99,6 +101,30 @@ static const sampling_row SAMPLINGS[] = {
                     "secret: in every epoch of @b steps every unit takes part in exactly @k, chosen at random for each "
                     "unit separately, freshly in each epoch. Batches then vary in size. Batches from a shuffled loader "
                     "do not satisfy it."},
+    [DPMF_SAMPLING_FIXED] =
+        {.facts = {.name = "fixed", .form = "fixed:M,N", .composes = 1, .fixed = 1},
+         .has_units = 1,
+         .banded = 1,
+         .blocks = 1,
+         .sentence =
+             "every batch is a random @k of the @z, all sets of @k equally likely, drawn freshly in each step@s; "
+             "accounted for as @n compositions.",
+         .warning =
+             "The guarantee holds only for batches of a fixed size sampled exactly this way, with the randomness kept "
+             "secret: every batch is a random @k of the @z, all sets of @k equally likely, drawn freshly in each "
+             "step@s. Batches from a shuffled loader, which passes over the data once in an epoch, do not satisfy it."},
+    [DPMF_SAMPLING_FIXED_REPLACE] =
+        {.facts = {.name = "fixed-replace", .form = "fixed-replace:M,N", .composes = 1, .fixed = 1},
+         .has_units = 1,
+         .replaced = 1,
+         .banded = 1,
+         .blocks = 1,
+         .sentence = "every batch is @k independent uniform draws from the @z, with replacement, drawn freshly in each "
+                     "step@s; a @u that is drawn twice counts twice; accounted for as @n compositions.",
+         .warning =
+             "The guarantee holds only for batches sampled exactly this way, with the randomness kept secret: every "
+             "batch is @k independent uniform draws from the @z, with replacement, drawn freshly in each step@s. "
+             "Batches from a shuffled loader do not satisfy it."},
 };
 enum { SAMPLING_COUNT = sizeof SAMPLINGS / sizeof SAMPLINGS[0] };
 
@@ -120,11 +146,26 @@ int account_sampling_allocates(const dpmf_sampling *sampling) {
 
 int64_t account_sampling_bands(const dpmf_sampling *sampling) {
     const sampling_row *row = &SAMPLINGS[sampling->kind];
-    return !row->banded ? 0 : row->has_count && !row->has_picks ? sampling->count : 1;
+    return !row->banded ? 0 : row->blocks || (row->has_count && !row->has_picks) ? sampling->count : 1;
 }
 
 int64_t account_sampling_blocks(const dpmf_sampling *sampling) {
     return SAMPLINGS[sampling->kind].blocks ? sampling->count : 1;
+}
+
+int64_t account_sampling_draws(const dpmf_sampling *sampling, int *replaced) {
+    const sampling_row *row = &SAMPLINGS[sampling->kind];
+    if (replaced != NULL) *replaced = row->replaced;
+    return row->has_units ? sampling->picks : 0;
+}
+
+double account_sampling_turn(const dpmf_sampling *sampling) {
+    const double blocks = (double)account_sampling_blocks(sampling);
+    int replaced = 0;
+    const int64_t draws = account_sampling_draws(sampling, &replaced);
+    const double size = floor((double)sampling->units / blocks); /* of the smaller blocks */
+    if (draws == 0) return fmin(1, sampling->probability * blocks);
+    return replaced ? -expm1((double)draws * log1p(-1 / size)) : fmin(1, (double)draws / size);
 }
 
 int account_cap_binds(const account_question *q) {
@@ -132,11 +173,27 @@ int account_cap_binds(const account_question *q) {
 }
 
 static dpmf_status refuse_sampling(const char *text, const char *why) {
-    char shown[64], forms[200] = "";
+    char shown[64], forms[240] = "";
     for (int i = 0, used = 0; i < SAMPLING_COUNT && used < (int)sizeof forms; i++)
         used +=
             snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", i == 0 ? "" : ", ", SAMPLINGS[i].facts.form);
     return base_fail(DPMF_ERROR_ARGUMENT, "sampling '%s': %s (%s)", base_show(text, strlen(text), shown), why, forms);
+}
+
+/* "M,N" or "M,N,B". */
+static dpmf_status read_sizes(const char *text, const char *values, dpmf_sampling *out) {
+    int64_t *const into[] = {&out->picks, &out->units, &out->count};
+    const char *at = values;
+    out->count = 1;
+    for (int i = 0; i < 3; i++) {
+        const size_t length = strcspn(at, ",");
+        if (!base_parse_integer(at, length, into[i]) || *into[i] < 1)
+            return refuse_sampling(text, "whole numbers of at least 1 are accepted");
+        at += length;
+        if (*at == '\0') return i > 0 ? account_sampling_check(out) : refuse_sampling(text, "M and N are needed");
+        at++;
+    }
+    return refuse_sampling(text, "M, N and a number of blocks are accepted");
 }
 
 static dpmf_status read_values(const char *text, const sampling_row *row, const char *values, dpmf_sampling *out) {
@@ -179,9 +236,12 @@ static dpmf_status parse_plain(const char *text, dpmf_sampling *out) {
             row = &SAMPLINGS[i];
     if (row == NULL) return refuse_sampling(text, "not a sampling");
     dpmf_sampling found = {.kind = (dpmf_sampling_kind)(row - SAMPLINGS)};
-    int wants = row->has_probability || row->has_count;
+    int wants = row->has_probability || row->has_count || row->has_units;
     if (wants != (text[name] == ':')) return refuse_sampling(text, wants ? "values are needed" : "takes no values");
-    if (wants) TRY(read_values(text, row, text + name + 1, &found));
+    if (row->has_units)
+        TRY(read_sizes(text, text + name + 1, &found));
+    else if (wants)
+        TRY(read_values(text, row, text + name + 1, &found));
     *out = found;
     return DPMF_OK;
 }
@@ -217,6 +277,11 @@ dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]) {
     if (row->has_count)
         used += (size_t)snprintf(made + used, room - used, "%c%lld", row->has_probability || row->has_picks ? ',' : ':',
                                  (long long)sampling->count);
+    if (row->has_units)
+        used += (size_t)snprintf(made + used, room - used, ":%lld,%lld", (long long)sampling->picks,
+                                 (long long)sampling->units);
+    if (row->has_units && sampling->count > 1)
+        used += (size_t)snprintf(made + used, room - used, ",%lld", (long long)sampling->count);
     if (sampling->cap > 0) used += (size_t)snprintf(made + used, room - used, "%s%lld", CAP, (long long)sampling->cap);
     if (sampling->cap > 0 && sampling->units > 0)
         used += (size_t)snprintf(made + used, room - used, ":%lld", (long long)sampling->units);
@@ -240,6 +305,14 @@ dpmf_status account_sampling_check(const dpmf_sampling *s) {
     if (row->facts.allocates && s->count > (int64_t)1000000000)
         return base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld steps or bins, accepted 1 to 1e9", row->facts.form,
                          (long long)s->count);
+    if (row->has_units && (s->count < 1 || s->picks < 1 || s->units < s->count || s->units > (int64_t)1000000000000 ||
+                           s->picks > (row->replaced ? (int64_t)1000000000000 : s->units / s->count)))
+        return base_fail(
+            DPMF_ERROR_ARGUMENT,
+            "sampling %s: batches of %lld out of %lld units in %lld blocks, accepted: 1 to 1e12 units, at least "
+            "one in each block, and batches of 1 %s",
+            row->facts.form, (long long)s->picks, (long long)s->units, (long long)s->count,
+            row->replaced ? "to 1e12 draws" : "unit to all of a block");
     if (s->cap != 0 && !row->facts.cappable)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "sampling %s with a cap: accepted with poisson, block-cyclic and min-sep", row->facts.form);
@@ -295,6 +368,13 @@ static void add_sentence(text *t, const char *sentence, const sentence_values *v
         case 'k':
             add(t, "%lld", (long long)(*at == 'n' ? v->compositions : *at == 'b' ? s->count : s->picks));
             break;
+        case 'z':
+            if (s->count > 1) add(t, "units of one of the %lld blocks of the ", (long long)s->count);
+            add(t, "%lld units", (long long)s->units);
+            break;
+        case 's':
+            if (s->count > 1) add(t, " (step t from block t mod %lld, the blocks made once)", (long long)s->count);
+            break;
         default:
             add(t, "%s", *at == 'u' ? v->unit : *at == 'e' ? v->bins : v->waits);
         }
@@ -303,7 +383,7 @@ static void add_sentence(text *t, const char *sentence, const sentence_values *v
 
 size_t account_sampling_warning(const dpmf_sampling *sampling, char *out, size_t size) {
     const sampling_row *row = &SAMPLINGS[sampling->kind];
-    const double turn = fmin(1, sampling->probability * (double)account_sampling_blocks(sampling));
+    const double turn = account_sampling_turn(sampling);
     text t = {.out = out, .size = size};
     if (size > 0) out[0] = 0;
     if (row->warning != NULL) add_sentence(&t, row->warning, &(sentence_values){sampling, 6, turn, 0, "", "", ""});
@@ -353,6 +433,12 @@ static void add_participation(text *t, const dpmf_participation_info *p) {
         add(t, "takes part in at most %lld of the %lld steps, any two of them at least %lld apart", k, n, b);
 }
 
+static void add_group(text *t, const dpmf_account_options *o, const char *unit) {
+    if (o->group > 1)
+        add(t, "The figures are for groups: any %lld of them together, each %s within these limits.\n",
+            (long long)o->group, unit);
+}
+
 /* Who is protected: how often, how far apart, with how much in each step. */
 static void add_protected(text *t, const dpmf_privacy *p, const dpmf_account_options *o, const char *unit) {
     const dpmf_coverage *c = &o->covered;
@@ -367,14 +453,23 @@ static void add_protected(text *t, const dpmf_privacy *p, const dpmf_account_opt
             "a "
             "mechanism nothing is known about how often it may take part.\n",
             unit);
+        add_group(t, o, unit);
         return;
     }
     add(t, "Protected: each %s that ", unit);
     if (!dpmf_sampling_is_none(&o->sampling)) {
         add(t,
             "is one entry of the data that the sampling draws from, and adds at most %s, in l2 norm, to each step that "
-            "draws it. No %s of several entries is covered.\n",
-            clip, unit);
+            "draws it. ",
+            clip);
+        if (o->group > 1)
+            add(t,
+                "The figures are for any %lld such entries together, for example those of one user; a user with more "
+                "of them "
+                "is not covered.\n",
+                (long long)o->group);
+        else
+            add(t, "No %s of several entries is covered.\n", unit);
         return;
     }
     if (c->participation.text == NULL)
@@ -388,6 +483,7 @@ static void add_protected(text *t, const dpmf_privacy *p, const dpmf_account_opt
         ", and adds at most %s, in l2 norm, to %s. For any %s that takes part otherwise or adds more the epsilon is "
         "another, and can be far larger.\n",
         clip, c->participation.count == 1 ? "it" : "each", unit);
+    add_group(t, o, unit);
 }
 
 /* By which mechanism: steps designed and done, whether its noise is correlated, how sensitive it is, which file it is. */
@@ -468,7 +564,11 @@ size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options 
         add(&t, "Noise multiplier sigma = %.9g: Gaussian noise of standard deviation clip norm x sigma x %s%s.\n",
             base_safe_digits(p->sigma, 9, 1),
             dpmf_sampling_is_none(&o.sampling) ? "sensitivity" : "largest column norm of C",
-            o.sigma_unit == 2 ? " (replace-one, twice the zero-out one)" : "");
+            o.sigma_unit == 2                           ? " (replace-one, twice the zero-out one)"
+            : o.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? " (the zero-out one: what one unit adds at most; a "
+                                                          "replacement can move twice as much, and the figures are for "
+                                                          "that)"
+                                                        : "");
     if (recorded)
         add(&t, "Privacy unit: one %s. ", unit);
     else

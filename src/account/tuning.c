@@ -14,6 +14,8 @@
  * the bounds of account/gaussian.c and the certified d. One run for certain (gamma = 1) is that run.
  */
 #include "account/question.h"
+
+#include "account/capped/counted.h"
 #include "base/status.h"
 
 #include <math.h>
@@ -154,7 +156,7 @@ static dpmf_status find_order(const best *b, objective of, double *out) {
 }
 
 static dpmf_status check_question(const account_request *r) {
-    if (!r->simulated && r->question.picks == 0 && !account_cap_binds(&r->question) &&
+    if (!r->simulated && r->question.picks == 0 && !account_cap_binds(&r->question) && !counted_applies(&r->question) &&
         (r->options.engine == DPMF_ENGINE_AUTO || r->options.engine == DPMF_ENGINE_RDP))
         return DPMF_OK;
     return base_fail(DPMF_ERROR_UNSUPPORTED,

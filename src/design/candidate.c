@@ -83,6 +83,7 @@ dpmf_account_options design_account(const dpmf_design *d, const dpmf_sampling *s
     a.sampling = *sampling;
     a.strategy = dpmf_sampling_is_none(sampling) ? NULL : strategy;
     a.adjacency = d->problem.adjacency;
+    a.group = d->options.group;
     /* without sampling the sensitivity is doubled; with it the largest column norm is not, and sigma takes it up */
     if (dpmf_sampling_is_none(sampling) && a.adjacency == DPMF_ADJACENCY_REPLACE_ONE) a.sigma_unit = 2;
     a.run = d->options.run;

@@ -80,6 +80,12 @@ static dpmf_status check_numbers(const dpmf_design_options *o, int64_t steps) {
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "design: stamps = %lld, accepted: a divisor of the %lld steps from 2, or %d to choose",
                          (long long)o->stamps, (long long)steps, DPMF_STAMPS_AUTO);
+    if (o->group < 0 || o->group > 1000000000 || (o->group > 1 && o->batch_cap != 0))
+        return base_fail(DPMF_ERROR_ARGUMENT, "design: groups of %lld units, accepted 1 to 1e9, and without a cap",
+                         (long long)o->group);
+    if (!o->any_sampling && dpmf_sampling_describe(o->sampling)->fixed && o->units < 2)
+        return base_fail(DPMF_ERROR_ARGUMENT, "design: sampling %s needs the number of units, at least 2",
+                         dpmf_sampling_describe(o->sampling)->name);
     if (o->tolerance != 0 && !(o->tolerance >= 1e-10 && o->tolerance <= 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "design: tolerance %g, accepted 1e-10 to 1, or 0", o->tolerance);
     return DPMF_OK;
@@ -251,6 +257,7 @@ static dpmf_status make_mechanism(dpmf_design *d) {
     o.sampling = c->info.sampling;
     o.made_by = c->made_by;
     o.unit = with->unit != NULL ? with->unit : "example";
+    o.group = with->group;
     o.designed = (dpmf_design_limits){
         .dim = with->dim,
         .memory = with->memory < MOST ? with->memory : 0,

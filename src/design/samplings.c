@@ -5,6 +5,7 @@
  *     allocation      independent noise, each unit in one step of every epoch (whole epochs only)
  *     balls-in-bins   C of entries that are not negative, b = ceil(n/epochs) bins; bounded without simulation where delta is
  *                     below what simulation sees, by simulation where it was named and is not
+ *     fixed           independent noise and banded C, batches of one size out of all units or of one block: when named
  *     min-sep         banded C, waits of its bands, the probability that gives `epochs` uses on average; simulation: when named
  *
  * The strategies are those that families and searches over bands have found for the participation in a fixed order:
@@ -103,6 +104,56 @@ static int allocation_loses(const dpmf_design *d, const candidate *independent) 
            design_allocation_exceeds(d->problem.steps, d->options.epochs, sigma, d->problem.epsilon, d->problem.delta);
 }
 
+/* Of the candidates with this number of bands, which differ in normalization and family, the one with the least noise. */
+static const candidate *of_bands(const dpmf_design *d, int64_t bands) {
+    const candidate *best = NULL;
+    for (int64_t i = 0; i < d->count; i++) {
+        const candidate *c = &d->candidates[i];
+        if (c->info.bands != bands || !dpmf_sampling_is_none(&c->info.sampling)) continue;
+        if (strategy_bands(c->strategy) != bands || !design_fits(d, c->info.memory_bytes)) continue;
+        if (c->info.overhead > d->options.max_overhead) continue;
+        if (best == NULL || c->compared < best->compared) best = c;
+    }
+    return best;
+}
+
+/* The next number of bands that a candidate has, above or below; 0: there is none. */
+static int64_t next_bands(const dpmf_design *d, int64_t bands, int above) {
+    int64_t next = 0;
+    for (int64_t i = 0; i < d->count; i++) {
+        const int64_t b = d->candidates[i].info.bands;
+        if (b < 2 || (above ? b <= bands : b >= bands) || of_bands(d, b) == NULL) continue;
+        if (next == 0 || (above ? b < next : b > next)) next = b;
+    }
+    return next;
+}
+
+/*
+ * Batches of a fixed size, M = ceil(units x epochs / steps): independent noise from all units, and every banded strategy that was found
+ * for the fixed order from as many blocks as it has bands, where the blocks are large enough.
+ */
+static dpmf_status add_fixed(dpmf_design *d) {
+    const dpmf_design_options *o = &d->options;
+    const double size = ceil((double)o->units * d->probability * (1 - 1e-12));
+    dpmf_sampling fixed = {.kind = o->sampling, .count = 1, .picks = (int64_t)fmax(size, 1), .units = o->units};
+    for (const strategy_family *f = strategy_family_next(NULL); f != NULL; f = strategy_family_next(f)) {
+        int added = 0;
+        if ((f->candidates.samplings & 1u << DPMF_SAMPLING_POISSON) != 0 && design_is_allowed(d, f->shown.name))
+            TRY(add_under(d, f->shown.name, &fixed, &added));
+    }
+    for (int64_t bands = next_bands(d, 1, 1); bands > 0; bands = next_bands(d, bands, 1)) {
+        const candidate *best = of_bands(d, bands);
+        candidate under = {.strategy = best->strategy, .info.sampling = fixed};
+        char made_by[sizeof best->made_by];
+        under.info.sampling.count = bands;
+        memcpy(made_by, best->made_by, sizeof made_by); /* the list may move */
+        if (o->units / bands < fixed.picks) break;
+        const dpmf_status status = design_add(d, &under, made_by, NULL);
+        if (status != DPMF_OK && !design_may_skip(status)) return status;
+    }
+    return DPMF_OK;
+}
+
 dpmf_status design_samplings(dpmf_design *d) {
     const int64_t epochs = d->options.epochs, bins = (d->problem.steps - 1) / epochs + 1;
     const dpmf_sampling once = {.kind = DPMF_SAMPLING_ALLOCATION, .count = bins, .picks = 1};
@@ -110,6 +161,7 @@ dpmf_status design_samplings(dpmf_design *d) {
     const int allocates = wanted(d, DPMF_SAMPLING_ALLOCATION) && !d->part_of_epoch;
     const int has_bins = wanted(d, DPMF_SAMPLING_BALLS_IN_BINS) && !d->part_of_epoch;
     const int capped = d->options.batch_cap != 0;
+    if (!d->options.any_sampling && dpmf_sampling_describe(d->options.sampling)->fixed) return add_fixed(d);
     if (capped && allocates && has_bins) /* their batches are of nearly one size anyway */
         design_note_skipped(d, "allocation and balls-in-bins were left out: neither has an account with a cap.");
     for (const strategy_family *f = strategy_family_next(NULL); f != NULL; f = strategy_family_next(f)) {
@@ -162,30 +214,6 @@ static dpmf_status find_baseline(dpmf_design *d) {
         }
     }
     return DPMF_OK;
-}
-
-/* Of the candidates with this number of bands, which differ in normalization and family, the one with the least noise. */
-static const candidate *of_bands(const dpmf_design *d, int64_t bands) {
-    const candidate *best = NULL;
-    for (int64_t i = 0; i < d->count; i++) {
-        const candidate *c = &d->candidates[i];
-        if (c->info.bands != bands || !dpmf_sampling_is_none(&c->info.sampling)) continue;
-        if (strategy_bands(c->strategy) != bands || !design_fits(d, c->info.memory_bytes)) continue;
-        if (c->info.overhead > d->options.max_overhead) continue;
-        if (best == NULL || c->compared < best->compared) best = c;
-    }
-    return best;
-}
-
-/* The next number of bands that a candidate has, above or below; 0: there is none. */
-static int64_t next_bands(const dpmf_design *d, int64_t bands, int above) {
-    int64_t next = 0;
-    for (int64_t i = 0; i < d->count; i++) {
-        const int64_t b = d->candidates[i].info.bands;
-        if (b < 2 || (above ? b <= bands : b >= bands) || of_bands(d, b) == NULL) continue;
-        if (next == 0 || (above ? b < next : b > next)) next = b;
-    }
-    return next;
 }
 
 static const double COMPARED_SLACK = 1e-2; /* in epsilon: sigma stays an upper bound, and takes a third of the time */

@@ -175,6 +175,9 @@ static dpmf_status read_figures(const cJSON *root, dpmf_mechanism *m) {
         TRY(base_json_get_text(root, "unit", "mechanism", &unit));
         TRY(base_copy_text(unit, &m->unit));
     }
+    if (cJSON_GetObjectItemCaseSensitive(root, "group") != NULL) {
+        TRY(base_json_get_integer(root, "group", "mechanism", 2, 1000000000, &m->group));
+    }
     TRY(positive_or_null(root, "sigma", &m->sigma));
     TRY(positive_or_null(root, "epsilon", &m->problem.epsilon));
     TRY(positive_or_null(root, "delta", &m->problem.delta));

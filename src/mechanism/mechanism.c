@@ -201,6 +201,7 @@ dpmf_status mechanism_make(const problem_facts *p, const dpmf_strategy *strategy
     m->designed = o->designed;
     TRY_DONE(base_copy_text(o->made_by == NULL ? "" : o->made_by, &m->made_by));
     if (o->unit != NULL) TRY_DONE(base_copy_text(o->unit, &m->unit));
+    m->group = o->group > 1 ? o->group : 0;
     TRY_DONE(mechanism_response_of(m, &m->response, &size));
     TRY_DONE(mechanism_finish(m));
     *out = m;
@@ -266,6 +267,7 @@ dpmf_account_options dpmf_mechanism_account_options(const dpmf_mechanism *m) {
         o.strategy = m->strategy;
     else if (m->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE)
         o.sigma_unit = 2;
+    o.group = m->group;
     o.covered.unit = m->unit;
     o.covered.family = m->strategy->family;
     o.covered.digest = m->digest;
@@ -291,7 +293,8 @@ dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *m) {
                                  .unit = m->unit,
                                  .digest = m->digest,
                                  .designed = m->designed,
-                                 .response = m->response};
+                                 .response = m->response,
+                                 .group = m->group};
 }
 
 dpmf_status mechanism_check_columns(const dpmf_mechanism *m, int64_t dim) {
@@ -328,6 +331,7 @@ static dpmf_status describe_inputs(const dpmf_mechanism *m, base_writer *w, base
     base_json_text(w, "adjacency", dpmf_adjacency_name(m->problem.adjacency));
     base_json_text(w, "sampling", sampling);
     if (m->unit != NULL) base_json_text(w, "unit", m->unit); /* files that record none stay as they were */
+    if (m->group > 1) base_json_integer(w, "group", m->group);
     describe_known(w, "sigma", m->sigma);
     describe_known(w, "epsilon", m->problem.epsilon);
     describe_known(w, "delta", m->problem.delta);
@@ -553,6 +557,7 @@ static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampl
     o.sampling = *sampling;
     o.made_by = m->made_by;
     o.unit = m->unit;
+    o.group = m->group;
     o.designed = m->designed;
     return dpmf_mechanism_create(m->problem.workload, m->problem.participation, m->strategy, &o, out);
 }

@@ -17,6 +17,7 @@ struct dpmf_mechanism {
     double response; /* u' P A W v; 0: not taken */
     char *made_by;
     char *unit;                  /* NULL: not recorded */
+    int64_t group;               /* units that are protected together; 0: one */
     dpmf_design_limits designed; /* dim 0: by no design */
     char digest[65];             /* empty for a strategy or workload that cannot be saved (a user's operator) */
     int confirmed; /* 1: this object's claims hold (dpmf_mechanism_confirm), and `found` is what was found */

@@ -33,8 +33,8 @@ static const double MOST_STEPS = 0x1p50;
 static dpmf_status check_covered(const noise_plan *plan, const dpmf_sampling *sampling, dpmf_adjacency adjacency) {
     char text[64] = "";
     if (dpmf_sampling_is_none(sampling) || plan->route->exact == NOISE_EXACT_OWN) return DPMF_OK;
-    if (account_sampling_composes(sampling) && sampling->cap == 0 && adjacency != DPMF_ADJACENCY_REPLACE_ONE &&
-        plan->route->exact == NOISE_EXACT_FEEDBACK)
+    if (account_sampling_composes(sampling) && sampling->cap == 0 && account_sampling_draws(sampling, NULL) == 0 &&
+        adjacency != DPMF_ADJACENCY_REPLACE_ONE && plan->route->exact == NOISE_EXACT_FEEDBACK)
         return DPMF_OK;
     TRY(dpmf_sampling_format(sampling, text));
     return base_fail(DPMF_ERROR_UNSUPPORTED,

@@ -77,6 +77,8 @@ static dpmf_status read_entry(const cJSON *object, entry *e) {
     TRY(base_json_get_integer(object, "epochs", WHAT, 0, INT64_MAX, &e->how.epochs));
     TRY(base_json_get_integer(object, "batch_cap", WHAT, 0, INT64_MAX, &e->how.batch_cap));
     TRY(base_json_get_integer(object, "units", WHAT, 0, INT64_MAX, &e->how.units));
+    if (cJSON_GetObjectItemCaseSensitive(object, "group") != NULL)
+        TRY(base_json_get_integer(object, "group", WHAT, 1, 1000000000, &e->how.group));
     return base_json_get_integer(object, "times", WHAT, 1, 1000000000, &e->times);
 }
 
@@ -177,6 +179,7 @@ static void write_entry(base_writer *w, const entry *e) {
     base_json_integer(w, "epochs", e->how.epochs);
     base_json_integer(w, "batch_cap", e->how.batch_cap);
     base_json_integer(w, "units", e->how.units);
+    if (e->how.group > 1) base_json_integer(w, "group", e->how.group);
     base_json_integer(w, "times", e->times);
     base_json_close(w, '}');
 }
@@ -311,7 +314,8 @@ static dpmf_status check_same(const entry *held, const entry *added) {
     TRY(dpmf_sampling_format(&b->sampling, now));
     if (held->sigma == added->sigma && a->sigma_unit == b->sigma_unit && strcmp(before, now) == 0 &&
         a->compositions + !a->compositions == b->compositions + !b->compositions && a->epochs == b->epochs &&
-        a->batch_cap == b->batch_cap && a->units == b->units && held->times == added->times)
+        a->batch_cap == b->batch_cap && a->units == b->units && held->times == added->times &&
+        (a->group > 1 ? a->group : 1) == (b->group > 1 ? b->group : 1))
         return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT,
                      "the ledger has a run of this name with sigma %.9g, sampling %s, %lld steps, %lld times, and this "

@@ -96,6 +96,7 @@ static int participation_holds(const dpmf_sampler *s, const dpmf_participation *
 static dpmf_sampling law_of(dpmf_sampling sampling) {
     const int apart = sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC || sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
     dpmf_sampling law = sampling;
+    if (dpmf_sampling_describe(sampling.kind)->fixed) return law; /* its size and its units are all of it */
     if (sampling.kind == DPMF_SAMPLING_POISSON || (apart && sampling.count == 1))
         law = (dpmf_sampling){DPMF_SAMPLING_POISSON, sampling.probability, 1, 0, 0, 0};
     const int64_t blocks = sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? sampling.count : 1;
@@ -111,6 +112,7 @@ static int sampling_holds(dpmf_sampling realised, dpmf_sampling assumed) {
     if (r.kind != a.kind || r.count != a.count || r.picks != a.picks) return 0;
     if (r.cap != a.cap || r.units != a.units) return 0;
     if (r.kind == DPMF_SAMPLING_BALLS_IN_BINS || r.kind == DPMF_SAMPLING_ALLOCATION) return 1;
+    if (dpmf_sampling_describe(r.kind)->fixed) return 1;
     if (r.probability > a.probability * (1 + rounding)) return 0;
     const int exactly = r.kind == DPMF_SAMPLING_MIN_SEPARATION || r.cap > 0;
     return !exactly || r.probability >= a.probability * (1 - rounding);
@@ -132,7 +134,8 @@ static dpmf_status describe(const dpmf_sampling *sampling, const char *participa
 static dpmf_status check_adjacency(const dpmf_sampler *s, const dpmf_mechanism *mechanism) {
     const dpmf_sampling law = law_of(s->plan.sampling);
     const int alone = law.kind == DPMF_SAMPLING_POISSON || law.kind == DPMF_SAMPLING_BALLS_IN_BINS ||
-                      law.kind == DPMF_SAMPLING_MIN_SEPARATION || law.kind == DPMF_SAMPLING_ALLOCATION;
+                      law.kind == DPMF_SAMPLING_MIN_SEPARATION || law.kind == DPMF_SAMPLING_ALLOCATION ||
+                      (dpmf_sampling_describe(law.kind)->fixed && law.count == 1); /* its account moves them too */
     if (mechanism->problem.adjacency != DPMF_ADJACENCY_ADD_REMOVE || alone) return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT,
                      "the mechanism's guarantee is for add-remove adjacency, but the sampler %s moves other "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ways to draw a batch: one part for each, with its law, and the cap on the size of a batch. */
+/* The ways to draw a batch: one part for each, with its law, the cap on the size of a batch, and fixed sizes. */
 #include "base/memory.h"
 #include "base/special.h"
 #include "crypto/crypto.h"
@@ -408,7 +408,7 @@ const sampler_ops sampler_separated = {.open = separated_open,
  * times that of x - 1 among the others.
  */
 dpmf_status sampler_capped_open(dpmf_sampler *s) {
-    const int64_t cap = s->plan.sampling.cap;
+    const int64_t cap = s->plan.most;
     if (cap == 0) return DPMF_OK;
     s->drawn_room = s->capacity;
     TRY(base_alloc(s->drawn_room, sizeof *s->drawn, "the units drawn", (void **)&s->drawn));
@@ -444,7 +444,7 @@ done:
 }
 
 dpmf_status sampler_capped_keep(const dpmf_sampler *s, int64_t drawn, int64_t *batch, int64_t *count) {
-    const int64_t cap = s->plan.sampling.cap, kept = drawn < cap ? drawn : cap;
+    const int64_t cap = s->plan.most, kept = drawn < cap ? drawn : cap;
     if (drawn > cap) {
         TRY(choose(s, drawn, cap));
         qsort(s->drawn, (size_t)kept, sizeof *s->drawn, compare);
@@ -453,6 +453,60 @@ dpmf_status sampler_capped_keep(const dpmf_sampler *s, int64_t drawn, int64_t *b
     *count = kept;
     return DPMF_OK;
 }
+
+/*
+ * Batches of a fixed size M. fixed: of all units of the block whose turn it is, a uniformly random M, chosen as a cap chooses among
+ * those drawn. fixed-replace: M numbers of (keep, step), each uniform on the block; a unit that comes twice is twice in the batch.
+ * Blocks are dealt as those of block-cyclic sampling; one block is all units. The batch is a function of (key, step).
+ */
+static dpmf_status fixed_open(dpmf_sampler *s) {
+    const int64_t blocks = s->plan.separation;
+    s->expected = (double)s->plan.times;
+    s->capacity = s->plan.kind == SAMPLER_FIXED ? s->units / blocks + (s->units % blocks != 0) : s->plan.times;
+    if (blocks == 1) return DPMF_OK;
+    TRY(sampler_groups_create(s->units, blocks, &s->groups));
+    return deal(s);
+}
+
+/* The i-th unit of the block whose turn it is. */
+static int64_t unit_of(const dpmf_sampler *s, int64_t i) {
+    return s->plan.separation == 1 ? i : s->groups.member[s->groups.start[s->step % s->plan.separation] + i];
+}
+
+static int64_t block_size(const dpmf_sampler *s) {
+    const int64_t block = s->step % s->plan.separation;
+    return s->plan.separation == 1 ? s->units : s->groups.start[block + 1] - s->groups.start[block];
+}
+
+static dpmf_status fixed_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
+    const int64_t size = block_size(s);
+    (void)offer;
+    for (int64_t i = 0; i < size; i++)
+        batch[i] = unit_of(s, i);
+    *count = size;
+    return DPMF_OK;
+}
+
+static dpmf_status fixed_replace_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
+    sampler_reader r = {
+        .words = &s->words, .use = SAMPLER_WORDS_KEEP, .row = (uint64_t)s->step, .used = SAMPLER_WORDS_CHUNK};
+    const int64_t size = block_size(s);
+    dpmf_status status = DPMF_OK;
+    (void)offer;
+    for (int64_t i = 0; i < s->plan.times; i++) {
+        uint64_t found = 0;
+        TRY_DONE(sampler_words_draw(&r, (uint64_t)size, &found));
+        batch[i] = unit_of(s, (int64_t)found);
+    }
+    qsort(batch, (size_t)s->plan.times, sizeof *batch, compare);
+    *count = s->plan.times;
+done:
+    crypto_wipe(&r, sizeof r);
+    return status;
+}
+
+const sampler_ops sampler_fixed = {.open = fixed_open, .close = block_close, .batch = fixed_batch};
+const sampler_ops sampler_fixed_replace = {.open = fixed_open, .close = block_close, .batch = fixed_replace_batch};
 
 double sampler_capped_expected(int64_t units, double probability, int64_t cap) {
     const double mean = (double)units * probability;

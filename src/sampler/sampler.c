@@ -34,6 +34,8 @@ static const sampler_form FORMS[] = {
     {"min-sep", "min-sep:P,B", SAMPLER_SEPARATED, 0},
     {"scheduled", "scheduled:M,K,B", SAMPLER_SCHEDULED, 3},
     {"allocation", "allocation:K,T", SAMPLER_ALLOCATION, 0},
+    {"fixed", "fixed:M,N", SAMPLER_FIXED, 0},
+    {"fixed-replace", "fixed-replace:M,N", SAMPLER_FIXED_REPLACE, 0},
 };
 enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
 
@@ -41,7 +43,7 @@ enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
 static const int64_t SEPARATED_STEPS_MAX = (int64_t)1 << 28;
 
 static dpmf_status refuse_sampler(const char *text, const char *why) {
-    char shown[64], forms[200] = "";
+    char shown[64], forms[240] = "";
     for (int i = 0, used = 0; i < FORM_COUNT && used < (int)sizeof forms; i++)
         used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", i == 0 ? "" : ", ", FORMS[i].form);
     return base_fail(DPMF_ERROR_ARGUMENT, "sampler '%s': %s (%s)", base_show(text, strlen(text), shown), why, forms);
@@ -94,7 +96,12 @@ static dpmf_status plan_sampled(const char *text, const sampler_form *form, int6
                                 sampler_plan *plan) {
     dpmf_sampling sampling = {0};
     TRY(dpmf_sampling_parse(text, &sampling));
-    const int even = form->kind == SAMPLER_BINS || form->kind == SAMPLER_ALLOCATION;
+    const int fixed = form->kind == SAMPLER_FIXED || form->kind == SAMPLER_FIXED_REPLACE;
+    const int even = form->kind == SAMPLER_BINS || form->kind == SAMPLER_ALLOCATION || fixed;
+    if (fixed && sampling.units != units)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "sampler %s: batches from N = %" PRId64 " units, but there are %" PRId64 ", accepted: as many",
+                         form->form, sampling.units, units);
     if (sampling.cap > 0 && sampling.units > 0 && sampling.units != units)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "sampler %s: the cap is for batches from %" PRId64 " units, but there are %" PRId64,
@@ -111,6 +118,7 @@ static dpmf_status plan_sampled(const char *text, const sampler_form *form, int6
                          form->form, steps, sampling.count);
     plan->sampling = sampling;
     plan->times = sampling.picks;
+    plan->most = form->kind == SAMPLER_FIXED ? sampling.picks : sampling.cap;
     plan->separation = form->kind == SAMPLER_POISSON ? 1 : sampling.count;
     return dpmf_sampling_format(&sampling, plan->text);
 }
@@ -143,6 +151,7 @@ static const sampler_ops *const OPS[] = {
     [SAMPLER_POISSON] = &sampler_poisson,     [SAMPLER_BLOCK_CYCLIC] = &sampler_block_cyclic,
     [SAMPLER_BINS] = &sampler_bins,           [SAMPLER_SEPARATED] = &sampler_separated,
     [SAMPLER_SCHEDULED] = &sampler_scheduled, [SAMPLER_ALLOCATION] = &sampler_allocation,
+    [SAMPLER_FIXED] = &sampler_fixed,         [SAMPLER_FIXED_REPLACE] = &sampler_fixed_replace,
 };
 
 static dpmf_status open_words(dpmf_sampler *s, const uint8_t key[32]) {

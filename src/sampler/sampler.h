@@ -17,7 +17,7 @@ typedef enum sampler_words_use {
     SAMPLER_WORDS_ORDER,    /* row: the epoch. The words of a shuffle, one after the other */
     SAMPLER_WORDS_BIN,      /* row: the attempt. Word u: the bin of unit u */
     SAMPLER_WORDS_PRIORITY, /* row: the step. Word u: the rank of unit u among its equals */
-    SAMPLER_WORDS_KEEP,     /* row: the step. The units that a cap keeps, one number after the other */
+    SAMPLER_WORDS_KEEP,     /* row: the step. The units that a cap or a fixed size keeps, one number after the other */
     SAMPLER_WORDS_ALLOCATE  /* row: the epoch. The steps of each unit, one number after the other */
 } sampler_words_use;
 
@@ -91,7 +91,9 @@ typedef enum sampler_kind {
     SAMPLER_BINS,
     SAMPLER_SEPARATED,
     SAMPLER_SCHEDULED,
-    SAMPLER_ALLOCATION
+    SAMPLER_ALLOCATION,
+    SAMPLER_FIXED,
+    SAMPLER_FIXED_REPLACE
 } sampler_kind;
 
 typedef struct sampler_plan {
@@ -99,6 +101,7 @@ typedef struct sampler_plan {
     int64_t batch;          /* M: cyclic, shuffled, scheduled */
     int64_t times;          /* K: scheduled, allocation */
     int64_t separation;     /* B: blocks, bins, separation; T of allocation; ceil(units/M) for cyclic and shuffled */
+    int64_t most;           /* a random `most` of those drawn take part: the cap, M of fixed; 0: all of them */
     dpmf_sampling sampling; /* none for cyclic, shuffled, scheduled */
     char text[64];          /* in its one canonical form */
 } sampler_plan;
@@ -124,7 +127,7 @@ typedef struct sampler_ops {
 } sampler_ops;
 
 extern const sampler_ops sampler_cyclic, sampler_shuffled, sampler_poisson, sampler_block_cyclic, sampler_bins,
-    sampler_separated, sampler_scheduled, sampler_allocation;
+    sampler_separated, sampler_scheduled, sampler_allocation, sampler_fixed, sampler_fixed_replace;
 
 struct dpmf_sampler {
     sampler_words words;
@@ -148,7 +151,7 @@ struct dpmf_sampler {
     int64_t *joined;           /* scheduled: how often each unit took part */
     struct sampler_rank *best; /* scheduled: room for M ranks */
     int64_t *chosen;           /* scheduled: room for a batch */
-    int64_t *drawn;            /* with a cap: room for all that were drawn; NULL: none */
+    int64_t *drawn;            /* with a cap or a fixed size: room for all that were drawn; NULL: none */
     int64_t drawn_room;
 };
 

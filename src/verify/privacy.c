@@ -105,10 +105,12 @@ dpmf_status verify_privacy(verify_task *v) {
                      dpmf_certainty_name(found.kind),
                      above && check.ok ? "; the file has a little more noise than this account needs" : "");
     if (dpmf_sampling_is_none(&m->sampling))
-        verify_check_equal(v->out, "delta", m->problem.delta, verify_gaussian_delta(1 / m->sigma, m->problem.epsilon),
+        verify_check_equal(v->out, "delta", m->problem.delta,
+                           verify_gaussian_delta((m->group > 1 ? (double)m->group : 1) / m->sigma, m->problem.epsilon),
                            VERIFY_TOLERANCE_OTHER,
                            "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
-    else if (account_sampling_composes(&m->sampling) && m->sampling.cap == 0)
+    else if (account_sampling_composes(&m->sampling) && m->sampling.cap == 0 &&
+             account_sampling_draws(&m->sampling, NULL) == 0)
         return check_back(v, 1);
     else if (found.confidence == 0)
         return check_back(v, 0);

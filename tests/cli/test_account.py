@@ -36,6 +36,41 @@ class Gaussian(Case):
         self.near(found["epsilon"], 1.99452690, 5e-9)
         self.assertEqual(found["kind"], "exact")
 
+    def test_the_answer_names_what_sigma_is_a_multiple_of(self):
+        found = self.json("account", "--sigma", 1, "--delta", 1e-6, "--adjacency", "replace-one")
+        self.assertEqual(found["sigma_per"], "zero-out sensitivity")
+        self.assertIn("the zero-out one", found["statement"])
+        text = run("account", "--sigma", 1, "--delta", 1e-6, "--adjacency", "replace-one")[1]
+        self.assertRegex(text, r"sigma is per +zero-out sensitivity")
+        found = self.json("account", "--sigma", 1, "--delta", 1e-6, "--sampling", "poisson:0.1")
+        self.assertEqual(found["sigma_per"], "largest column norm of C")
+        file = self.path("replaced.dpmf")
+        self.ok("evaluate", "--family", "identity", "--steps", 4, "--adjacency", "replace-one", "--epsilon", 2, "--delta", 1e-6, "-o", file)
+        found = self.json("account", file, "--delta", 1e-6)
+        self.assertEqual(found["sigma_per"], "replace-one sensitivity")
+
+    def test_a_group_moves_as_often_as_it_has_units(self):
+        group = self.json("account", "--sigma", 6, "--delta", 1e-6, "--group", 3)
+        self.assertEqual((group["kind"], group["group"]), ("exact", 3))
+        self.near(group["epsilon"], self.json("account", "--sigma", 2, "--delta", 1e-6)["epsilon"], 1e-12)
+        self.assertIn("any 3 of them together", group["statement"])
+        one = self.json("account", "--sigma", 6, "--delta", 1e-6, "--group", 1)
+        self.assertEqual(one["epsilon"], self.json("account", "--sigma", 6, "--delta", 1e-6)["epsilon"])
+
+    def test_a_file_records_its_group(self):
+        file, wider = self.path("group.dpmf"), self.path("wider.dpmf")
+        run("design", "--steps", 16, "--epochs", 1, "--epsilon", 2, "--delta", 1e-6, "--group", 4, "--families", "toeplitz,identity",
+            "-o", file)
+        self.assertEqual(self.json("account", file)["group"], 4)
+        self.near(self.json("account", file)["epsilon"], 2, 1e-9)
+        self.assertLess(self.json("account", file, "--group", 1)["epsilon"], 0.6)
+        self.assertEqual(run("verify", file)[0], 0)
+        made = self.json("calibrate", file, "--epsilon", 2, "--delta", 1e-6, "--group", 8, "-o", wider)
+        self.near(made["sigma"], 2 * self.json("account", file)["sigma"], 1e-9)
+        self.assertEqual(run("account", "--compose", file, wider, "--delta", 1e-6)[0], 2)
+        both = self.json("account", "--compose", file, wider, "--delta", 1e-6, "--group", 4)
+        self.assertTrue(2 < both["epsilon"] < 2.5)
+
     def test_replacing_a_unit_doubles_the_sensitivity(self):
         one = self.json("account", "--sigma", 2, "--delta", 1e-6, "--adjacency", "replace-one")
         two = self.json("account", "--sigma", 1, "--delta", 1e-6)
@@ -119,6 +154,18 @@ class Poisson(Case):
         few = self.json(*run, "--compositions", 2)  # too few for the sum of losses to be smooth
         self.assertEqual(few["epsilon"], few["epsilon_without_sampling"])
         self.assertIn("without the sampling", few["method"])
+
+    def test_batches_of_a_fixed_size(self):
+        sizes = ["--sigma", 1, "--delta", 1e-5, "--compositions", 1000]
+        for adjacency, epsilon in (("zero-out", 10.499), ("add-remove", 13.361), ("replace-one", 14.821)):
+            found = self.json("account", *sizes, "--sampling", "fixed:500,50000", "--adjacency", adjacency)
+            self.near(found["epsilon"], epsilon, 1e-3)
+            self.assertEqual((found["kind"], found["sampling"]), ("upper bound", "fixed:500,50000"))
+            self.assertIn("a random 500 of the 50000 units", found["statement"])
+            again = self.json("account", *sizes, "--sampling", "fixed-replace:500,50000", "--adjacency", adjacency)
+            self.assertGreater(again["epsilon"], found["epsilon"])
+        self.assertEqual(run("account", *sizes, "--sampling", "fixed:50001,50000")[0], 2)
+        self.assertEqual(run("account", *sizes, "--sampling", "fixed:5,50", "--engine", "rdp")[0], 2)
 
     def test_rdp_is_looser(self):
         arguments = ["account", "--sigma", 1.5, "--delta", 1e-6, "--sampling", "poisson:0.05", "--compositions", 1000]

@@ -270,7 +270,7 @@ static void test_forms_are_of_kinds_that_can_be_read(void **unused) {
         dpmf_sampling s;
         snprintf(text, sizeof text, "%.*s%s", (int)strcspn(form, ":"), form,
                  values == NULL                ? ""
-                 : strchr(values, ',') != NULL ? values[1] == 'K' ? ":1,4" : ":0.5,4"
+                 : strchr(values, ',') != NULL ? values[1] == 'K' || values[1] == 'M' ? ":1,4" : ":0.5,4"
                                                : ":1");
         check_ok(dpmf_sampling_parse(text, &s));
         assert_int_equal(s.kind, samplings);
@@ -278,7 +278,7 @@ static void test_forms_are_of_kinds_that_can_be_read(void **unused) {
         samplings++;
     }
     assert_int_equal(participations, DPMF_PARTICIPATION_PATTERNS + 1);
-    assert_int_equal(samplings, DPMF_SAMPLING_ALLOCATION + 1);
+    assert_int_equal(samplings, DPMF_SAMPLING_FIXED_REPLACE + 1);
     assert_null(dpmf_participation_form((dpmf_participation_kind)-1));
     assert_null(dpmf_sampling_describe((dpmf_sampling_kind)-1));
 }

@@ -140,12 +140,12 @@ static void keep_smaller(account_answer *best, double value, const char *method,
     if (value < best->value) *best = (account_answer){value, DPMF_UPPER_BOUND, method, met};
 }
 
-/* By the curve of a step; a direction that is not the first is only as fine as it takes to see that it is smaller. */
-static dpmf_status answer_curve(const account_question *q, const capped_scheme *s, account_answer *worst) {
-    const grid_part part = capped_part(s, q->compositions);
+dpmf_status capped_answer_part(const account_question *q, const grid_part *part, account_answer *worst) {
     const int directions = q->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;
     for (int i = 0; i < directions; i++) {
-        const grid_source source = {.count = 1, .reversed = i, .parts = &part};
+        /* what is below the first direction's delta needs no closer bound, and so far out there may be none */
+        const double enough = i > 0 && !q->of_epsilon && isfinite(worst->value) ? fmin(worst->value, -1e-3) : 0;
+        const grid_source source = {.count = 1, .reversed = i, .parts = part, .enough = enough};
         const int coarse_first = i > 0 && q->of_epsilon;
         account_question at = *q;
         account_answer found;
@@ -195,7 +195,8 @@ dpmf_status capped_answer(const account_question *q, account_answer *out) {
         capped_scheme s;
         double value = INFINITY;
         capped_make(q->probability, q->sigma, q->cap, sizes[i], q->adjacency, &s);
-        TRY(answer_curve(q, &s, &best));
+        const grid_part part = capped_part(&s, q->compositions);
+        TRY(capped_answer_part(q, &part, &best));
         if (q->of_epsilon) {
             TRY(coupled_epsilon(q, &s, &value, &coupled_met));
             coupled = fmax(coupled, value);

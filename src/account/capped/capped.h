@@ -24,6 +24,12 @@ double capped_curve(const capped_scheme *s, int add, double less_one);
 /* As a part of a list; it borrows the scheme. */
 grid_part capped_part(const capped_scheme *scheme, int64_t times);
 
+/*
+ * The worse direction of a step that is composed, into *worst if it is larger. A direction that is not the first is only as fine
+ * as it takes to see that it is smaller.
+ */
+DPMF_MUST_CHECK dpmf_status capped_answer_part(const account_question *q, const grid_part *part, account_answer *worst);
+
 /* Over all steps of min-separation sampling, from above: that the unit is drawn and kept while the cap binds. */
 DPMF_MUST_CHECK dpmf_status capped_separated(const montecarlo_scheme *scheme, int64_t cap, int64_t units,
                                              double *missed);
