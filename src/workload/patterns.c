@@ -32,6 +32,7 @@ static const char ARRAY[] = "participation";            /* in a mechanism file *
 
 typedef struct list {
     int64_t steps; /* n */
+    int64_t most;  /* patterns */
     int64_t patterns, count, pattern_room, room;
     int64_t *begins; /* of each pattern in `listed` */
     int64_t *listed;
@@ -80,8 +81,7 @@ static dpmf_status end_pattern(list *l) {
     for (int64_t i = begin + 1; i < l->count; i++)
         if (l->listed[i - 1] == l->listed[i])
             return base_fail(DPMF_ERROR_FORMAT, "step %" PRId64 " is in it twice, accepted: once", l->listed[i]);
-    if (l->patterns == WORKLOAD_PATTERNS_MAX)
-        return base_fail(DPMF_ERROR_FORMAT, "more than %d patterns", WORKLOAD_PATTERNS_MAX);
+    if (l->patterns == l->most) return base_fail(DPMF_ERROR_FORMAT, "more than %" PRId64 " patterns", l->most);
     TRY(grow(&l->begins, &l->pattern_room, l->patterns == 0 ? 0 : l->patterns + 1, l->patterns + 2));
     l->begins[++l->patterns] = l->count;
     return DPMF_OK;
@@ -271,6 +271,14 @@ done:
 
 /* ---- the object ---- */
 
+void dpmf_participation_free(dpmf_participation *p) {
+    if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+    base_free(p->begins);
+    base_free(p->listed);
+    base_free(p->record);
+    base_free(p);
+}
+
 /* Are they j, j+b, j+2b, ... for every j < b? */
 static int are_classes(const dpmf_participation *p) {
     const int64_t b = p->separation;
@@ -351,7 +359,7 @@ static dpmf_status check_steps(int64_t steps) {
 }
 
 dpmf_status workload_patterns_load(const char *path, int64_t steps, dpmf_participation **out) {
-    list l = {.steps = steps};
+    list l = {.steps = steps, .most = WORKLOAD_PATTERNS_MAX};
     struct stat info;
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -376,7 +384,7 @@ done:
 }
 
 dpmf_status workload_patterns_head(const dpmf_participation *p, int64_t steps, dpmf_participation **out) {
-    list l = {.steps = steps};
+    list l = {.steps = steps, .most = WORKLOAD_PATTERN_STEPS_MAX};
     dpmf_status status = DPMF_OK;
     assert(p->patterns > 0 && steps >= 1 && steps <= p->steps);
     for (int64_t i = 0; i < p->patterns; i++) {
@@ -384,7 +392,11 @@ dpmf_status workload_patterns_head(const dpmf_participation *p, int64_t steps, d
             TRY_DONE(add_step(&l, p->listed[j]));
         TRY_DONE(end_pattern(&l));
     }
-    TRY_DONE(l.patterns == 0 ? workload_participation_single(steps, out) : make_from_list(&l, out));
+    for (int64_t t = 0, none = l.patterns == 0; none && t < steps; t++) { /* none has begun: each step alone */
+        TRY_DONE(add_step(&l, t));
+        TRY_DONE(end_pattern(&l));
+    }
+    TRY_DONE(make_from_list(&l, out));
 done:
     list_free(&l);
     return status;
@@ -441,9 +453,9 @@ static dpmf_status read_record(int64_t steps, int64_t numbers, const double *rec
     return DPMF_OK;
 }
 
-static dpmf_status read_patterns(int64_t steps, const base_tensors *tensors, dpmf_participation **out) {
+dpmf_status workload_patterns_read(int64_t steps, const base_tensors *tensors, dpmf_participation **out) {
     const base_tensor *t = base_tensors_find(tensors, ARRAY);
-    list l = {.steps = steps};
+    list l = {.steps = steps, .most = WORKLOAD_PATTERNS_MAX};
     pattern *order = NULL;
     dpmf_status status = DPMF_OK;
     if (t == NULL || t->dimensions != 1)
@@ -459,12 +471,4 @@ done:
     list_free(&l);
     base_free(order);
     return status;
-}
-
-dpmf_status workload_participation_read(const char *text, int64_t steps, const base_tensors *tensors,
-                                        dpmf_participation **out) {
-    if (strncmp(text, "patterns:", 9) == 0) return read_patterns(steps, tensors, out);
-    if (strncmp(text, "file", 4) == 0) /* reading must not open files that the text of a file names */
-        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: its participation names another file");
-    return dpmf_participation_parse(text, steps, out);
 }

@@ -563,14 +563,6 @@ dpmf_participation *workload_participation_retain(const dpmf_participation *part
     return p;
 }
 
-void dpmf_participation_free(dpmf_participation *p) {
-    if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0) return;
-    base_free(p->begins);
-    base_free(p->listed);
-    base_free(p->record);
-    base_free(p);
-}
-
 int workload_is_single(const dpmf_participation *p) {
     return p->kind == DPMF_PARTICIPATION_SINGLE;
 }
@@ -586,4 +578,12 @@ dpmf_participation_info dpmf_participation_get(const dpmf_participation *p) {
                                      .separation = p->separation,
                                      .is_single = workload_is_single(p),
                                      .text = p->text};
+}
+
+dpmf_status workload_participation_read(const char *text, int64_t steps, const base_tensors *tensors,
+                                        dpmf_participation **out) {
+    if (strncmp(text, "patterns:", 9) == 0) return workload_patterns_read(steps, tensors, out);
+    if (strncmp(text, "file", 4) == 0) /* reading must not open files that the text of a file names */
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: its participation names another file");
+    return dpmf_participation_parse(text, steps, out);
 }

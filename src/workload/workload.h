@@ -182,8 +182,12 @@ enum { WORKLOAD_PATTERNS_MAX = 100000, WORKLOAD_PATTERN_STEPS_MAX = 1 << 20, WOR
 
 DPMF_MUST_CHECK dpmf_status workload_patterns_load(const char *path, int64_t steps, dpmf_participation **out);
 
-/* Those of the first steps alone; single participation if none of the patterns has begun by then. */
+/* Those of the first steps alone; each step alone if none of the patterns has begun by then. */
 DPMF_MUST_CHECK dpmf_status workload_patterns_head(const dpmf_participation *participation, int64_t steps,
+                                                   dpmf_participation **out);
+
+/* From the array of a mechanism file. */
+DPMF_MUST_CHECK dpmf_status workload_patterns_read(int64_t steps, const base_tensors *tensors,
                                                    dpmf_participation **out);
 
 /* u[t] = 1 on the steps of pattern `which`, 0 elsewhere. */
