@@ -12,7 +12,7 @@ from harness import DPMF, Case, run
 VERBS = ["plan", "design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify", "audit",
          "report", "bench", "help"]
 LATER_VERBS = ["predicts"]
-DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "stamps", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
+DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "stamps", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "group", "units", "unit",
                   "adjacency", "dim", "memory", "max-overhead", "families", "measure", "release", "threads", "json",
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
@@ -24,7 +24,7 @@ OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "
                     "loss", "tolerance", "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound",
                     "per-step", "columns", "threads", "json", "out", "help"]
 ACCOUNT_OPTIONS = ["epochs", "tolerance", "epsilon", "delta", "sigma", "rho", "gaussian", "sampling", "compositions", "compose",
-                   "times", "first", "tuning", "batch-cap", "units", "largest", "curve",
+                   "times", "first", "tuning", "batch-cap", "group", "units", "largest", "curve",
                    "engine", "confidence", "seed", "log", "unit",
                    "adjacency", "threads", "json", "help"]
 NOISE_OPTIONS = ["dim", "rows", "offset", "count", "format", "clip", "key-file", "testing-seed", "state", "release",
@@ -40,7 +40,7 @@ COUNT_OPTIONS = ["unit", "columns", "time", "bad-lines", "clip-rows", "follow", 
 PLAN_OPTIONS = ["epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "units", "unit", "adjacency", "dim",
                 "memory", "max-overhead", "families", "within", "batch", "threads", "json", "out", "help"]
 OPTIONS = {"plan": PLAN_OPTIONS, "design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
-           "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
+           "calibrate": ["epsilon", "delta", "sampling", "group", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
            "query": ["columns", "clip", "mechanism", "range", "level", "column", "cdf", "smooth", "monotone", "json", "help"],
            "predict": ["data", "label", "user", "features", "cache", "scale", "model", "threads", "json", "out", "help"],
