@@ -17,7 +17,8 @@ int cmd_evaluate(const arguments *given) {
     dpmf_loss loss = DPMF_LOSS_RMS;
     double power = 0.0;
     int code = check_guarantee_options(given);
-    if (code == 0 && option_given(given, OPTION_SPECTRUM)) code = spectrum_read(option_text(given, OPTION_SPECTRUM), &risk);
+    if (code == 0 && option_given(given, OPTION_SPECTRUM))
+        code = spectrum_read(option_text(given, OPTION_SPECTRUM), &risk);
     if (code == 0) code = take_loss(given, &loss, &power);
     if (code == 0 && option_is(given, OPTION_NORMALIZE, "within"))
         code = fail(EXIT_USAGE, "--normalize within is for optimize: evaluate accepts none and after");

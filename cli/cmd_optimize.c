@@ -203,8 +203,8 @@ int cmd_optimize(const arguments *given) {
             code = same_workload(other_workload, p.workload, option_text(given, OPTION_OPTIMIZE_WORKLOAD),
                                  option_text(given, OPTION_WORKLOAD), &to.same);
         const dpmf_participation *aim = other_participation == NULL ? p.participation : other_participation;
-        if (aim != p.participation && (stamped || strcmp(dpmf_participation_get(aim).text,
-                                                         dpmf_participation_get(p.participation).text) != 0))
+        if (aim != p.participation &&
+            (stamped || strcmp(dpmf_participation_get(aim).text, dpmf_participation_get(p.participation).text) != 0))
             to.same = false;
         snprintf(p.own_made_by, sizeof p.own_made_by, "%soptimized for %.50s", stamped ? "stamps, " : "",
                  dpmf_participation_get(aim).text);

@@ -18,7 +18,7 @@ typedef struct numbers {
     double inverse[3][DPMF_BLT_BUFFERS_MAX]; /* scales, gaps and decays of C^-1 */
 } numbers;
 
-/* Each: 0, or the exit code after a message (cli/family.c). The caller frees n->values in any case. */
+/* Each: 0, or the exit code after a message (cli/parameters.c). The caller frees n->values in any case. */
 int read_numbers(const char *path, const dpmf_family *kind, int64_t steps, numbers *n);
 int read_list(const cJSON *list, numbers *n, double *values, int64_t stride);
 int check_lengths(const cJSON *lists, const numbers *n, int64_t first, int64_t shrink);

@@ -371,7 +371,8 @@ int read_numbers(const char *path, const dpmf_family *kind, int64_t steps, numbe
     else
         code = read_json(bytes, size, kind, steps, n);
     free(bytes);
-    const bool own = is_blt(n) || (n->key != NULL && strcmp(n->key, RECURRENCE) == 0); /* lengths that the steps do not determine */
+    const bool own =
+        is_blt(n) || (n->key != NULL && strcmp(n->key, RECURRENCE) == 0); /* lengths that the steps do not determine */
     return code == 0 && !own ? check_numbers(n, steps) : code;
 }
 

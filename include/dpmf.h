@@ -1591,10 +1591,11 @@ typedef struct dpmf_design_options {
     dpmf_run run;
     double loss_power; /* of DPMF_LOSS_LP. Candidates are optimized for the RMS loss (above 4 for the max loss too), and
                         * compared by the loss; DPMF_LOSS_OWN is refused */
-    const dpmf_participation *participation; /* patterns from a file, in the place of epochs, federated and sampling; NULL: none.
+    const dpmf_participation
+        *participation; /* patterns from a file, in the place of epochs, federated and sampling; NULL: none.
                                               * Only read by dpmf_design_create */
     int64_t stamps; /* besides: families without bands repeated this often (dpmf_optimize_options.stamps); 0: none */
-    int64_t group; /* units that are protected together; 0 means 1. Not with a cap */
+    int64_t group;  /* units that are protected together; 0 means 1. Not with a cap */
 } dpmf_design_options;
 
 DPMF_API dpmf_design_options dpmf_design_options_defaults(void);

@@ -173,16 +173,17 @@ const option_row options[OPTION_TOTAL] = {
                           .preset = "2",
                           .verbs = EVALUATE,
                           .help = "tree, tree-online and tree-full: children of a node"},
-    [OPTION_DECODER] = {.name = "decoder",
-                        .kind = KIND_CHOICE,
-                        .argument = "NAME",
-                        .values = "restart|optimal|file:B.npy",
-                        .verbs = EVALUATE,
-                        .help = "how running sums are computed from a tree or the FFT mechanism: the family's own way, "
-                                "restarted in every stamp, or with the least error. Default: restart for tree-online, "
-                                "smooth-binary and fft, optimal for the rest; square strategies have only one decoder. file:B.npy is "
-                                "a decoder for the matrix C of dense --parameters, B C = the workload; without it the "
-                                "pseudo-inverse of C is taken"},
+    [OPTION_DECODER] =
+        {.name = "decoder",
+         .kind = KIND_CHOICE,
+         .argument = "NAME",
+         .values = "restart|optimal|file:B.npy",
+         .verbs = EVALUATE,
+         .help = "how running sums are computed from a tree or the FFT mechanism: the family's own way, "
+                 "restarted in every stamp, or with the least error. Default: restart for tree-online, "
+                 "smooth-binary and fft, optimal for the rest; square strategies have only one decoder. file:B.npy is "
+                 "a decoder for the matrix C of dense --parameters, B C = the workload; without it the "
+                 "pseudo-inverse of C is taken"},
     [OPTION_NORMALIZE] = {.name = "normalize",
                           .kind = KIND_CHOICE,
                           .argument = "WHEN",
@@ -208,20 +209,20 @@ const option_row options[OPTION_TOTAL] = {
              "(without gradients, the best of the coefficients 1/i + c) or taper:B0 (for a separation that is only "
              "known to lie between B0 and the bands, coefficients fade out from B0 on), or for toeplitz damped (the "
              "square root of the workload times (1-nu)^t with the best nu, for any number of steps)"},
-    [OPTION_PARAMETERS] = {.name = "parameters",
-                           .kind = KIND_FILE,
-                           .argument = "FILE",
-                           .verbs = EVALUATE,
-                           .help =
-                               "file with the numbers of the strategy. JSON: {\"coefficients\": [...]} for toeplitz "
-                               "and banded-toeplitz (zeros follow), {\"inverse_coefficients\": [...]} for bisr, "
-                               "{\"diagonals\": [[main], [first below], ...]} for banded, {\"matrix\": [[...], ...]} "
-                               "for dense, with one column per step: another form than lower triangular, and more rows than "
-                               "steps, are brought to the lower-triangular form. {\"matrix\": [[...], ...], \"u\": "
-                               "[...], \"v\": [...]} for recurrent. For blt {\"scale\": [...], \"decay\": [...]} or the "
-                               "decays of C and of its inverse, {\"decay\": [...], \"inverse_decay\": [...]} (gap and "
-                               "inverse_gap: 1 - decay, which keeps its digits). Or .npy: one dimension for coefficients, two "
-                               "for a matrix"},
+    [OPTION_PARAMETERS] =
+        {.name = "parameters",
+         .kind = KIND_FILE,
+         .argument = "FILE",
+         .verbs = EVALUATE,
+         .help = "file with the numbers of the strategy. JSON: {\"coefficients\": [...]} for toeplitz "
+                 "and banded-toeplitz (zeros follow), {\"inverse_coefficients\": [...]} for bisr, "
+                 "{\"diagonals\": [[main], [first below], ...]} for banded, {\"matrix\": [[...], ...]} "
+                 "for dense, with one column per step: another form than lower triangular, and more rows than "
+                 "steps, are brought to the lower-triangular form. {\"matrix\": [[...], ...], \"u\": "
+                 "[...], \"v\": [...]} for recurrent. For blt {\"scale\": [...], \"decay\": [...]} or the "
+                 "decays of C and of its inverse, {\"decay\": [...], \"inverse_decay\": [...]} (gap and "
+                 "inverse_gap: 1 - decay, which keeps its digits). Or .npy: one dimension for coefficients, two "
+                 "for a matrix"},
     [OPTION_LOSS] =
         {.name = "loss",
          .kind = KIND_TEXT,

@@ -383,10 +383,10 @@ static void add_sentence(text *t, const char *sentence, const sentence_values *v
 
 size_t account_sampling_warning(const dpmf_sampling *sampling, char *out, size_t size) {
     const sampling_row *row = &SAMPLINGS[sampling->kind];
-    const double turn = account_sampling_turn(sampling);
+    const sentence_values values = {sampling, 6, account_sampling_turn(sampling), 0, "", "", ""};
     text t = {.out = out, .size = size};
     if (size > 0) out[0] = 0;
-    if (row->warning != NULL) add_sentence(&t, row->warning, &(sentence_values){sampling, 6, turn, 0, "", "", ""});
+    if (row->warning != NULL) add_sentence(&t, row->warning, &values);
     return t.length;
 }
 
@@ -560,19 +560,15 @@ size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options 
         "All noisy outputs of the run together - every intermediate model or sum, not only the last - are (epsilon, "
         "delta)-differentially private with epsilon = %.4g and delta = %.4g.\n",
         up(p->epsilon), up(p->delta));
+    const char *per = o.sigma_unit == 2 ? " (replace-one, twice the zero-out one)" : "";
+    if (o.sigma_unit != 2 && o.adjacency == DPMF_ADJACENCY_REPLACE_ONE)
+        per = " (the zero-out one: what one unit adds at most; a replacement can move twice as much, and the figures "
+              "are for that)";
     if (p->sigma > 0)
         add(&t, "Noise multiplier sigma = %.9g: Gaussian noise of standard deviation clip norm x sigma x %s%s.\n",
             base_safe_digits(p->sigma, 9, 1),
-            dpmf_sampling_is_none(&o.sampling) ? "sensitivity" : "largest column norm of C",
-            o.sigma_unit == 2                           ? " (replace-one, twice the zero-out one)"
-            : o.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? " (the zero-out one: what one unit adds at most; a "
-                                                          "replacement can move twice as much, and the figures are for "
-                                                          "that)"
-                                                        : "");
-    if (recorded)
-        add(&t, "Privacy unit: one %s. ", unit);
-    else
-        add(&t, "Privacy unit: not recorded. ");
+            dpmf_sampling_is_none(&o.sampling) ? "sensitivity" : "largest column norm of C", per);
+    add(&t, recorded ? "Privacy unit: one %s. " : "Privacy unit: not recorded. ", unit);
     if (recorded && o.covered.unit_named && o.covered.family != NULL)
         add(&t, "The mechanism records no unit: that it is one %s is the word of the caller. ", unit);
     if (o.adjacency == DPMF_ADJACENCY_ZERO_OUT)

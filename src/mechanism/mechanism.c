@@ -462,15 +462,11 @@ done:
  * routes that made them. A claim that is larger than what is found protects more than it promises and passes; a smaller
  * one is refused. Verification (verify/verify.c) checks everything else that a file claims.
  *
- * The answer is kept in the mechanism itself, which does not change after it is made, so that the second question about the
- * same object costs nothing. Another object, read from the same file, is computed again.
+ * The answer is kept in the mechanism itself, which does not change after it is made: a second question costs nothing.
  */
 
-/* Room for the rounding of another machine; calibration stops that close to its goal. */
-static const double ROUNDING = 1e-9, CALIBRATION = 1e-6;
-
-/* Simulations of other samples scatter: a claim is refused when it is beyond what that explains. */
-static const double SIMULATION = 0.05;
+/* Room for the rounding of another machine, for the goal that calibration stops near, and for simulations, which scatter. */
+static const double ROUNDING = 1e-9, CALIBRATION = 1e-6, SIMULATION = 0.05;
 
 /* Guards `confirmed` and `found` of every mechanism: two threads may open streams of one. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -76,6 +76,9 @@ int optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, dou
 DPMF_MUST_CHECK dpmf_status optimum_nuclear_norm(const dpmf_workload *a, const double *weights, const dpmf_run *run,
                                                  double *out);
 
+enum { OPTIMUM_DENSE_STEPS_MAX = 2048 }; /* 5 seconds of singular values */
+int optimum_all_positive(int64_t n, const double *weights);
+
 /* The routes to it, for callers that need one of them. */
 DPMF_MUST_CHECK dpmf_status optimum_nuclear_prefix(int64_t steps, const dpmf_run *run, double *out);
 DPMF_MUST_CHECK dpmf_status optimum_nuclear_banded(const dpmf_workload *a, const double *weights, double *out);

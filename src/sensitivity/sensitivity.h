@@ -65,7 +65,7 @@ typedef struct sensitivity_task {
     workload_pattern pattern;
     dpmf_sensitivity_bound bound;
     int64_t n, k, b;
-    int one_column; /* 1: patterns are valued for contributions of one number */
+    int one_column;                   /* 1: patterns are valued for contributions of one number */
     const dpmf_participation *listed; /* WORKLOAD_LISTED: has the patterns */
     const dpmf_run *run;
     base_pool *pool;

@@ -363,7 +363,8 @@ class LeftOut(Case):
         tried = {c["family"] for c in found["candidates"]}
         line = next(line for line in found["why"].splitlines() if line.startswith("Left out because of the number of steps"))
         for family, most in (("bisr", 1024), ("toeplitz", 2048), ("fft-opt", 4096)):
-            self.assertNotIn(family, tried)
+            if family != "toeplitz":  # of which the damped square root, a formula, is tried instead of the search
+                self.assertNotIn(family, tried)
             self.assertIn("%s (above %d)" % (family, most), line)
             self.assertIn(family + ",", line.split("--families ")[1])
         self.assertIn("dense was left out: the library does not form it for more than 8192 steps", found["why"])

@@ -147,8 +147,8 @@ static void test_c_times_the_rows_is_the_seeds_but_for_the_proven_error(void **s
         }
         dpmf_strategy_free(s);
     }
-    assert_int_equal(refused,
-                     REFUSED_PLAIN); /* trees (nine), Fourier, low rank, operators, shared seeds, no horizon, Nesterov */
+    assert_int_equal(
+        refused, REFUSED_PLAIN); /* trees (nine), Fourier, low rank, operators, shared seeds, no horizon, Nesterov */
     crypto_seed_close(seed);
 }
 

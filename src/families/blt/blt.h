@@ -130,7 +130,7 @@ typedef struct blt_problem {
     double barrier;                   /* mu of the logarithmic barrier (families/blt/loss.c); 0: none */
     const double *form; /* n x n: the error is h' form h, h the first column of C^-1; NULL unless A is not Toeplitz */
     double *work;       /* 2 n numbers with `form`: h, form h */
-    struct toeplitz_listed *listed;   /* NULL: k steps, b apart; else patterns from a file */
+    struct toeplitz_listed *listed; /* NULL: k steps, b apart; else patterns from a file */
 } blt_problem;
 
 /* Has it a closed form, whose cost does not depend on n? */

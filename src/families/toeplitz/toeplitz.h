@@ -33,7 +33,7 @@ typedef struct toeplitz_error {
     kernels_toeplitz_table table;
     int64_t used;    /* how many w_i the last value took */
     double *squares; /* of another loss than RMS and max: the squared errors; NULL: none */
-    double *form; /* n E = h' form h, h = 1/c, for a matrix that is not Toeplitz; else NULL */
+    double *form;    /* n E = h' form h, h = 1/c, for a matrix that is not Toeplitz; else NULL */
 } toeplitz_error;
 
 /* Its form, n x n, for the caller to free, and the product with it. */
