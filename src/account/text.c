@@ -568,7 +568,7 @@ size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options 
         add(&t, "Noise multiplier sigma = %.9g: Gaussian noise of standard deviation clip norm x sigma x %s%s.\n",
             base_safe_digits(p->sigma, 9, 1),
             dpmf_sampling_is_none(&o.sampling) ? "sensitivity" : "largest column norm of C", per);
-    add(&t, recorded ? "Privacy unit: one %s. " : "Privacy unit: not recorded. ", unit);
+    add(&t, "Privacy unit: %s%s. ", recorded ? "one " : "not recorded", recorded ? unit : "");
     if (recorded && o.covered.unit_named && o.covered.family != NULL)
         add(&t, "The mechanism records no unit: that it is one %s is the word of the caller. ", unit);
     if (o.adjacency == DPMF_ADJACENCY_ZERO_OUT)
