@@ -277,7 +277,7 @@ int problem_from_options(const arguments *given, problem *out) {
 
 /* ---- from a file ----------------------------------------------------------------------------------------------- */
 
-static int contradiction(const arguments *given, option_id id, const char *held) {
+int contradiction(const arguments *given, option_id id, const char *held) {
     char shown[SHOWN], file[SHOWN];
     const char *value = option_text(given, id);
     bool flag = options[id].kind == KIND_FLAG;

@@ -91,4 +91,7 @@ int take_loss(const arguments *given, dpmf_loss *loss, double *power);
 /* Is it the same workload? words: those of their options, or NULL. */
 int same_workload(const dpmf_workload *a, const dpmf_workload *b, const char *words_a, const char *words_b, bool *same);
 
+/* The exit code after the message that an option contradicts what the file holds. */
+int contradiction(const arguments *given, option_id id, const char *held);
+
 #endif

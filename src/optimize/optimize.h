@@ -37,7 +37,7 @@ typedef dpmf_status (*optimize_maker)(const optimize_task *task, const optimum_a
 DPMF_MUST_CHECK dpmf_status optimize_single(const optimize_task *task, optimize_maker make, dpmf_strategy **out,
                                             dpmf_optimization *result);
 
-/* Are the options those that the family takes, for so many steps? */
+/* Are the options those that the family takes for this number of steps? */
 DPMF_MUST_CHECK dpmf_status optimize_check_options(const dpmf_family *family, int64_t steps,
                                                    const dpmf_optimize_options *options);
 
