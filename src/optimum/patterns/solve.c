@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The optimum over patterns by cutting planes: the dual over the patterns found so far, at first the classes of cyclic
- * participation or patterns of the file that cover all steps, is maximised by limited-memory BFGS; then the patterns whose constraint X(V) violates most (find.c)
+ * participation, or patterns of a file that cover all steps where it does not have these, is maximised by limited-memory BFGS; then the patterns whose constraint X(V) violates most (find.c)
  * join and those whose nu is 0 leave, until X(V) violates none. Every V gives a lower bound, with any set of patterns.
  *
  * The upper bound: X(V) of a nearly optimal V violates constraints mostly at steps where V is small, since these cost
@@ -277,11 +277,17 @@ done:
     return status;
 }
 
+/* The distance of evenly spaced patterns that part the steps. */
+static int64_t period_of(const search *s) {
+    const dpmf_participation *p = s->task->participation;
+    const int64_t period = (s->n + s->k - 1) / s->k, b = p->separation;
+    if (p->pattern == WORKLOAD_LISTED || (period >= b && p->pattern != WORKLOAD_EPOCHS)) return period;
+    return b < s->n ? b : s->n;
+}
+
 /* The classes of cyclic participation, each step in one of them. */
 static void set_classes(search *s) {
-    const int64_t n = s->n, k = s->k, b = s->task->participation->separation;
-    int64_t period = (n + k - 1) / k;
-    if (period < b || s->task->participation->pattern == WORKLOAD_EPOCHS) period = b < n ? b : n;
+    const int64_t n = s->n, k = s->k, period = period_of(s);
     for (int64_t i = 0; i < period; i++) {
         int64_t size = 0;
         for (int64_t t = i; t < n && size < k; t += period)
@@ -291,11 +297,20 @@ static void set_classes(search *s) {
     s->held.count = period;
 }
 
+/* Are these classes among the patterns? Those of a list may be others. */
+static int has_classes(const search *s) {
+    const int64_t period = period_of(s);
+    if (s->task->participation->pattern != WORKLOAD_LISTED) return 1;
+    for (int64_t i = 0; i < period; i++)
+        if (!workload_patterns_contain(s->task->participation, i, period)) return 0;
+    return period <= s->held.room;
+}
+
 static dpmf_status start(search *s) {
-    if (s->task->participation->pattern == WORKLOAD_LISTED)
-        TRY(cover_steps(s));
-    else
+    if (has_classes(s))
         set_classes(s);
+    else
+        TRY(cover_steps(s));
     set_parts(s);
     for (int64_t q = 0; q < s->held.count; q++)
         start_part(&s->parts[q], 1, s->y);
