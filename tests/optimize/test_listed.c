@@ -52,7 +52,8 @@ static void test_named_kinds_written_out_have_the_same_certified_optimum(void **
             const answer named = optimized("dense", p, cases[i].workload, 0, 0, (dpmf_loss)loss, 3e-6);
             const answer found = optimized("dense", listed, cases[i].workload, 0, 0, (dpmf_loss)loss, 3e-6);
             const int converged = found.result.outcome == DPMF_CONVERGED && named.result.outcome == DPMF_CONVERGED;
-            assert_true(converged || loss == DPMF_LOSS_MAX); /* searches for the max loss may end early, for both alike */
+            assert_true(converged ||
+                        loss == DPMF_LOSS_MAX); /* searches for the max loss may end early, for both alike */
             check_near(found.result.optimum_lower, named.result.optimum_lower, 1e-5);
             check_near(found.result.optimum_upper, named.result.optimum_upper, 1e-5);
             check_near(loss_of(&found, (dpmf_loss)loss), loss_of(&named, (dpmf_loss)loss), 1e-5);
