@@ -26,8 +26,8 @@ class Mutations(Families):
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)
 
     def test_every_change_of_a_blt_under_separation_is_found(self):
-        file = self.optimize("blt", "--buffers", 2, "--participation", "minsep:3,9")
-        self.assertGreaterEqual(self.mutate(self.calibrated(file)), 35)
+        file = self.optimize("blt", "--buffers", 2, "--participation", "minsep:3,9")  # one of them is superfluous, and dropped
+        self.assertGreaterEqual(self.mutate(self.calibrated(file)), 30)
 
     def test_every_change_of_a_blt_from_a_formula_is_found(self):
         for words in (("blt-rational",), ("blt-tree", "--levels", 2, "--buffers", 2),
