@@ -67,7 +67,7 @@ dpmf_status account_amplify(const dpmf_strategy *strategy, const dpmf_sampling *
     *out = (account_amplification){
         .compositions = n / blocks + (n % blocks != 0),
         .probability = account_sampling_turn(sampling),
-        .sensitivity = {norm, DPMF_EXACT, DPMF_SENSITIVITY_COLUMN, "largest column norm"},
+        .sensitivity = {norm, DPMF_EXACT, DPMF_SENSITIVITY_COLUMN, "largest column norm", 0},
     };
     return DPMF_OK;
 }
