@@ -9,7 +9,8 @@ from typing import Any, Callable, Optional, Sequence
 import numpy as np
 
 from . import _operator, errors
-from ._library import abi, c, choice, doubles, handle, has_failed, numbers, remember_failure, run_options, select, struct_of
+from ._library import abi, c, doubles, handle, has_failed, numbers, remember_failure, run_options, select, struct_of
+from .loss import Loss, LossLike
 from .make import MECHANISM, _problem, certificate_of, make
 from .mechanism import Mechanism, Progress
 from .problem import Strategy
@@ -47,7 +48,7 @@ def optimize_parametric(
     steps: Optional[int] = None,
     workload: Any = "prefix",
     participation: Any = "single",
-    loss: str = "rms",
+    loss: LossLike = "rms",
     *,
     gradient: "Optional[Callable[[np.ndarray], np.typing.ArrayLike]]" = None,
     tolerance: Optional[float] = None,
@@ -58,6 +59,7 @@ def optimize_parametric(
     adjacency: str = "zero-out",
     unit: Optional[str] = None,
     sensitivity: str = "auto",
+    columns: Optional[int] = None,
     lower_bound: str = "auto",
     weights: Optional[Sequence[float]] = None,
     made_by: Optional[str] = None,
@@ -108,20 +110,22 @@ def optimize_parametric(
         with run_options(threads, progress) as run:
             wanted = struct_of(
                 "dpmf_optimize_options_defaults",
-                loss=choice(abi.dpmf_loss, loss, "loss"),
                 weights=doubles(values),
                 run=run,
                 tolerance=tolerance,
             )
-            c.dpmf_optimize_parametric(
-                ctypes.byref(_operator.Parametric(None, len(point), *callbacks)),
-                workload._handle,
-                participation._handle,
-                ctypes.byref(wanted),
-                doubles(point),
-                ctypes.byref(out),
-                ctypes.byref(result),
-            )
+            asked = Loss(loss)
+            asked.put(wanted)
+            with asked.again():
+                c.dpmf_optimize_parametric(
+                    ctypes.byref(_operator.Parametric(None, len(point), *callbacks)),
+                    workload._handle,
+                    participation._handle,
+                    ctypes.byref(wanted),
+                    doubles(point),
+                    ctypes.byref(out),
+                    ctypes.byref(result),
+                )
     except BaseException:
         c.dpmf_strategy_free(out)
         raise

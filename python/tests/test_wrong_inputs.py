@@ -54,7 +54,7 @@ def core():
         ("more steps than 64 bits hold", "steps", lambda: e("identity", 2**70)),
         ("a workload that there is not", "workload", lambda: e("identity", 10, "nosuch")),
         ("a number for a workload", "workload", lambda: e("identity", 10, 7)),
-        ("a workload that is not square", "workload", lambda: e("identity", None, [[1, 2, 3]])),
+        ("a workload of three dimensions", "workload", lambda: e("identity", None, [[[1, 2, 3]]])),
         ("a workload of words", "workload", lambda: e("identity", None, [["a"]])),
         ("a workload of other steps", "steps", lambda: e("identity", 3, np.eye(2))),
         ("momentum above 1", "momentum", lambda: e("identity", 10, "momentum:1.5")),

@@ -135,8 +135,10 @@ static int needed(const counted_law *law, double mass) {
 /* ln of sum_{1 <= j <= last} p_j w_{j d}(z), and its derivative in z. */
 static double log_mixture(const counted_law *law, int last, double d, double z, double *slope) {
     double largest = -INFINITY, sum = 0, moment = 0;
-    for (int j = 1; j <= last; j++)
-        largest = fmax(largest, law->log_weight[j] + j * d * (z - 0.5 * j * d));
+    for (int j = 1; j <= last; j++) { /* a maximum by fmax is more than gcc 12 for aarch64 can vectorize */
+        const double exponent = law->log_weight[j] + j * d * (z - 0.5 * j * d);
+        if (exponent > largest) largest = exponent;
+    }
     for (int j = 1; j <= last; j++) {
         const double exponent = law->log_weight[j] + j * d * (z - 0.5 * j * d) - largest;
         if (exponent < -60) continue;
@@ -154,8 +156,10 @@ static const double NEAR = 1e-9; /* of a logarithm: a root is a choice, which an
 /* The z where the sum above is e^log_value. It is convex, and Newton comes down to it from above. */
 static double mixture_point(const counted_law *law, int last, double d, double log_value) {
     double z = INFINITY, slope = 0;
-    for (int j = 1; j <= last; j++) /* each term alone is at most the sum */
-        z = fmin(z, (log_value - law->log_weight[j]) / (j * d) + 0.5 * j * d);
+    for (int j = 1; j <= last; j++) { /* each term alone is at most the sum */
+        const double alone = (log_value - law->log_weight[j]) / (j * d) + 0.5 * j * d;
+        if (alone < z) z = alone;
+    }
     for (int round = 0; round < ROUNDS; round++) {
         const double excess = log_mixture(law, last, d, z, &slope) - log_value;
         z -= excess / slope;
