@@ -5,16 +5,17 @@
 #include "options/verbs.h"
 #include "output.h"
 #include "problem.h"
+#include "risk.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { CURVE_POINTS = 15, STATEMENT_MAX = 6000 };
+enum { CURVE_POINTS = 15, STATEMENT_MAX = 6000 + RISK_STATEMENT };
 
 /* What is asked, and with what. */
-typedef enum asked { ASK_EPSILON, ASK_DELTA, ASK_SIGMA, ASK_RHO, ASK_STEPS, ASK_PROBABILITY } asked;
+typedef enum asked { ASK_EPSILON, ASK_DELTA, ASK_SIGMA, ASK_RHO, ASK_STEPS, ASK_PROBABILITY, ASK_TARGET } asked;
 
 typedef struct account {
     asked ask;
@@ -30,7 +31,8 @@ typedef struct account {
     observed_run observed;
     dpmf_tuning tuning;
     dpmf_privacy tuned; /* of the best of a random number of runs; delta 0: not asked for */
-    double recomputed;  /* of a FILE that claims epsilon at this delta: what it is; found has the claim. 0: not so */
+    risk_answer risk;
+    double recomputed; /* of a FILE that claims epsilon at this delta: what it is; found has the claim. 0: not so */
 } account;
 
 /* ---- the answer ---- */
@@ -61,6 +63,8 @@ static void account_statement(const arguments *given, account *a) {
     if (used > 0) memcpy(a->statement, before.bytes, used);
     text_free(&before);
     dpmf_privacy_statement(&a->found, &a->how, a->statement + used, sizeof a->statement - used);
+    used = strlen(a->statement);
+    if (a->risk.asked) snprintf(a->statement + used, sizeof a->statement - used, "%s", a->risk.statement);
 }
 
 static int64_t steps_of(const account *a) {
@@ -122,6 +126,7 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
         }
         json_close(t, ']');
     }
+    risk_json(t, &a->risk);
     if (a->observed.asked) observed_json(t, &a->observed);
     json_end(t);
 }
@@ -137,7 +142,8 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
         table_upper(t, "epsilon", p->epsilon, "as the file claims");
         table_double(t, "recomputed", a->recomputed, kind);
     } else {
-        table_upper(t, "epsilon", p->epsilon, a->ask == ASK_EPSILON || a->ask == ASK_RHO ? kind : NULL);
+        table_upper(t, "epsilon", p->epsilon,
+                    a->ask == ASK_EPSILON || a->ask == ASK_RHO || a->ask == ASK_TARGET ? kind : NULL);
     }
     table_upper(t, "delta", p->delta, a->ask == ASK_DELTA ? kind : NULL);
     if (p->sigma > 0.0) table_upper(t, "sigma", p->sigma, a->ask == ASK_SIGMA ? kind : NULL);
@@ -151,6 +157,7 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     table_text(t, "sampling", sampling);
     if (a->how.group > 1) table_integer(t, "group", a->how.group);
     table_integer(t, "compositions", steps_of(a));
+    risk_table(t, &a->risk);
     if (a->how.unconditional) table_integer(t, "random seed", (int64_t)a->how.seed);
     if (p->without_sampling > 0.0) table_upper(t, "epsilon without it", p->without_sampling, "same noise and delta");
     if (delta_too_large(p->delta, a->how.units)) table_text(t, "warning", DELTA_TOO_LARGE);
@@ -327,6 +334,10 @@ static int check_idle(const arguments *given, const account *a) {
         return fail(EXIT_USAGE, "--batch-cap goes with --sampling poisson, block-cyclic and min-sep");
     if (option_given(given, OPTION_GAUSSIAN) && !option_given(given, OPTION_RHO))
         return fail(EXIT_USAGE, "--gaussian goes with --rho");
+    static const option_id no_export[] = {OPTION_RHO, OPTION_LOG, OPTION_FIRST, OPTION_TUNING};
+    for (size_t i = 0; i < sizeof no_export / sizeof *no_export; i++)
+        if (option_given(given, OPTION_EXPORT) && option_given(given, no_export[i]))
+            return fail(EXIT_USAGE, "--export: --%s is not accepted with it", options[no_export[i]].name);
     if (option_given(given, OPTION_GROUP) && (option_given(given, OPTION_RHO) || option_given(given, OPTION_LOG)))
         return fail(EXIT_USAGE, "--group: --rho and --log are not accepted with it");
     if (option_given(given, OPTION_RHO) &&
@@ -341,8 +352,18 @@ static int find_question(const arguments *given, account *a) {
     bool largest = option_given(given, OPTION_LARGEST);
     a->epsilon = given->number[OPTION_EPSILON];
     a->delta = given->number[OPTION_DELTA];
+    if (a->risk.target) {
+        a->ask = ASK_TARGET;
+        if (a->mechanism != NULL && !delta) a->delta = dpmf_mechanism_get(a->mechanism).delta;
+        if (sigma || epsilon || largest || option_given(given, OPTION_RHO) || !(a->delta > 0.0))
+            return fail(EXIT_USAGE, "account: --advantage and --tpr find sigma: they go with --delta, and not with "
+                                    "--sigma, --epsilon, --rho and --largest");
+        return 0;
+    }
     if (option_given(given, OPTION_RHO)) {
         a->ask = ASK_RHO;
+        if (a->risk.asked && !option_given(given, OPTION_GAUSSIAN))
+            return fail(EXIT_USAGE, "--risk: with --rho it needs --gaussian");
         return !sigma && !epsilon && !largest && delta && given->operand == NULL ? 0 : refuse_set();
     }
     if (a->mechanism != NULL && !epsilon && !delta && dpmf_mechanism_get(a->mechanism).delta > 0.0) {
@@ -393,9 +414,9 @@ static int read_tuning(const arguments *given, account *a) {
     if (!option_given(given, OPTION_TUNING)) return 0;
     dpmf_status status = dpmf_tuning_parse(option_text(given, OPTION_TUNING), &a->tuning);
     if (status != DPMF_OK) return fail_status(status, "--tuning");
-    if (a->ask != ASK_EPSILON || option_given(given, OPTION_LOG) || option_given(given, OPTION_CURVE))
-        return fail(EXIT_USAGE, "--tuning computes epsilon: sigma (or a FILE) and --delta are required, --log and "
-                                "--curve are not accepted");
+    if (a->ask != ASK_EPSILON || a->risk.asked || option_given(given, OPTION_LOG) || option_given(given, OPTION_CURVE))
+        return fail(EXIT_USAGE, "--tuning computes epsilon: sigma (or a FILE) and --delta are required, --log, --risk "
+                                "and --curve are not accepted");
     return 0;
 }
 
@@ -408,6 +429,7 @@ static int read_log(const arguments *given, account *a) {
     if (!dpmf_sampling_is_none(&of_file) || !dpmf_sampling_is_none(&a->how.sampling))
         return fail(EXIT_USAGE, "--log: the guarantee under sampling is for batches that stay secret; a log tells "
                                 "nothing about it (accepted: sampling none)");
+    if (a->risk.asked) return fail(EXIT_USAGE, "--log: --risk is for all runs, and is not accepted with it");
     if (option_given(given, OPTION_COMPOSITIONS))
         return fail(EXIT_USAGE, "--log is for one run: --compositions is not accepted with it");
     if (a->ask != ASK_EPSILON && a->ask != ASK_DELTA)
@@ -419,7 +441,11 @@ static int read_log(const arguments *given, account *a) {
 static dpmf_status answer(const arguments *given, account *a) {
     double epsilon = a->epsilon, delta = a->delta;
     int64_t compositions = a->how.compositions > 0 ? a->how.compositions : 1;
+    dpmf_status status;
     switch (a->ask) {
+    case ASK_TARGET:
+        status = risk_sigma(&a->risk, &a->how, &a->sigma);
+        return status == DPMF_OK ? dpmf_account_epsilon(a->sigma, delta, &a->how, &a->found) : status;
     case ASK_EPSILON:
         return dpmf_account_epsilon(a->sigma, delta, &a->how, &a->found);
     case ASK_DELTA:
@@ -470,6 +496,24 @@ static dpmf_status trace_curve(const arguments *given, account *a) {
     return DPMF_OK;
 }
 
+/* The whole curve into a file for other accountants. */
+static dpmf_status export_curve(const arguments *given, const account *a) {
+    dpmf_ledger *ledger = NULL;
+    const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
+    if (!option_given(given, OPTION_EXPORT)) return DPMF_OK;
+    dpmf_status status = dpmf_ledger_create(a->how.adjacency, &ledger);
+    if (status == DPMF_OK) status = dpmf_ledger_add_sampled(ledger, a->found.sigma, &a->how, 1);
+    if (status == DPMF_OK) status = dpmf_ledger_export(ledger, option_text(given, OPTION_EXPORT), 0.0, &run);
+    dpmf_ledger_free(ledger);
+    return status;
+}
+
+/* rho of a Gaussian mechanism is one with sigma = 1/mu. */
+static dpmf_status add_risk(account *a) {
+    const double sigma = a->ask == ASK_RHO ? 1.0 / a->found.mu : a->found.sigma;
+    return a->risk.asked ? risk_compute(&a->risk, sigma, a->found.delta, &a->how) : DPMF_OK;
+}
+
 static int compute(const arguments *given, account *a) {
     dpmf_status status = answer(given, a);
     /* The sampling that was found belongs in the statement. */
@@ -478,7 +522,9 @@ static int compute(const arguments *given, account *a) {
     if (status == DPMF_OK) status = trace_curve(given, a);
     if (status == DPMF_OK && option_given(given, OPTION_TUNING))
         status = dpmf_account_tuning(a->sigma, a->delta, &a->how, &a->tuning, &a->tuned);
+    if (status == DPMF_OK) status = add_risk(a);
     if (status == DPMF_OK) adopt_claim(given, a);
+    if (status == DPMF_OK) status = export_curve(given, a);
     if (status == DPMF_OK && a->observed.asked) status = observed_account(&a->observed, a->sigma, &a->found, &a->how);
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
     if (status != DPMF_OK) return fail_status(status, NULL);
@@ -494,6 +540,8 @@ static int compute(const arguments *given, account *a) {
 }
 
 int cmd_account(const arguments *given) {
+    if (option_given(given, OPTION_COMPOSE) && option_given(given, OPTION_RISK))
+        return fail(EXIT_USAGE, "--risk is for one run: --compose is not accepted with it");
     if (option_given(given, OPTION_COMPOSE)) return account_compose(given);
     if (option_given(given, OPTION_TIMES)) return fail(EXIT_USAGE, "--times goes with --compose");
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until text_print */
@@ -501,6 +549,7 @@ int cmd_account(const arguments *given) {
     int code = read_options(given, &a);
     if (code == 0) code = load_file(given, &a);
     if (code == 0) code = check_idle(given, &a);
+    if (code == 0) code = risk_read(given, "account", &a.risk);
     if (code == 0) code = find_question(given, &a);
     if (code == 0) code = read_first(given, &a);
     if (code == 0) code = read_tuning(given, &a);

@@ -2,13 +2,17 @@
 #include "options/verbs.h"
 #include "output.h"
 #include "problem.h"
+#include "risk.h"
 
-enum { STATEMENT_MAX = 4096 };
+#include <stdio.h>
+
+enum { STATEMENT_MAX = 4096 + RISK_STATEMENT };
 
 typedef struct calibration {
     dpmf_mechanism *from, *made;
     dpmf_sampling sampling;
     dpmf_privacy found;
+    risk_answer risk;
 } calibration;
 
 /* The same mechanism for groups of another size, not calibrated. */
@@ -34,6 +38,38 @@ static dpmf_status regroup(const arguments *given, const dpmf_run *run, calibrat
     return DPMF_OK;
 }
 
+static dpmf_status calibrate_at(const arguments *given, const dpmf_run *run, double epsilon, calibration *c) {
+    dpmf_mechanism *made = NULL;
+    const dpmf_status status = dpmf_mechanism_calibrate(c->from, epsilon, given->number[OPTION_DELTA], &c->sampling,
+                                                        option_text(given, OPTION_UNIT), run, &made, &c->found);
+    if (status != DPMF_OK) return status;
+    dpmf_mechanism_free(c->made);
+    c->made = made;
+    return DPMF_OK;
+}
+
+/*
+ * A file claims (epsilon, delta). The sigma that limits the risk has an epsilon at delta, and the file is calibrated for that: a search
+ * may end a little below that sigma, and then epsilon is lowered until it is not below.
+ */
+static dpmf_status limit_risk(const arguments *given, const dpmf_run *run, calibration *c) {
+    dpmf_privacy at;
+    double sigma = 0.0, less = 2e-5;
+    dpmf_status status = calibrate_at(given, run, 1.0, c); /* only for the options of its account */
+    if (status != DPMF_OK) return status;
+    dpmf_account_options how = dpmf_mechanism_account_options(c->made);
+    how.run = *run;
+    status = risk_sigma(&c->risk, &how, &sigma);
+    if (status == DPMF_OK) status = dpmf_account_epsilon(sigma, given->number[OPTION_DELTA], &how, &at);
+    if (status != DPMF_OK) return status;
+    for (double epsilon = at.epsilon; status == DPMF_OK; less *= 2.0) {
+        status = calibrate_at(given, run, epsilon, c);
+        if (c->found.sigma >= sigma) break;
+        epsilon *= 1.0 - (less < 0.5 ? less : 0.5);
+    }
+    return status;
+}
+
 static int compute(const arguments *given, calibration *c) {
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
     dpmf_status status = DPMF_OK;
@@ -44,8 +80,12 @@ static int compute(const arguments *given, calibration *c) {
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a search may be silent for long */
     status = regroup(given, &run, c);
     if (status != DPMF_OK) return fail_status(status, "--group");
-    status = dpmf_mechanism_calibrate(c->from, given->number[OPTION_EPSILON], given->number[OPTION_DELTA], &c->sampling,
-                                      option_text(given, OPTION_UNIT), &run, &c->made, &c->found);
+    status = c->risk.target ? limit_risk(given, &run, c) : calibrate_at(given, &run, given->number[OPTION_EPSILON], c);
+    if (status == DPMF_OK && c->risk.asked) {
+        dpmf_account_options how = dpmf_mechanism_account_options(c->made);
+        how.run = run;
+        status = risk_compute(&c->risk, c->found.sigma, c->found.delta, &how);
+    }
     end_later();
     progress_clear();
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
@@ -73,6 +113,7 @@ static void print_json(text_buffer *t, const calibration *c, const dpmf_account_
     json_text(t, "digest", dpmf_mechanism_get(c->made).digest);
     json_text(t, "statement", statement);
     json_protected(t, how);
+    risk_json(t, &c->risk);
     json_end(t);
 }
 
@@ -81,7 +122,9 @@ static int print_answer(const arguments *given, const calibration *c) {
     char sampling[64] = "none", statement[STATEMENT_MAX];
     const dpmf_account_options how = dpmf_mechanism_account_options(c->made);
     if (dpmf_sampling_format(&c->sampling, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
-    dpmf_privacy_statement(&c->found, &how, statement, sizeof statement);
+    const size_t used = dpmf_privacy_statement(&c->found, &how, statement, sizeof statement);
+    if (c->risk.asked && used < sizeof statement)
+        snprintf(statement + used, sizeof statement - used, "%s", c->risk.statement);
     if (option_given(given, OPTION_JSON))
         print_json(&t, c, &how, sampling, statement);
     else {
@@ -95,6 +138,7 @@ static int print_answer(const arguments *given, const calibration *c) {
         table_text(&t, "sampling", sampling);
         if (how.group > 1) table_integer(&t, "group", how.group);
         table_sensitivity(&t, held.sensitivity);
+        risk_table(&t, &c->risk);
         table_upper(&t, "RMS noise", c->found.sigma * held.rms_loss, "sigma x RMS loss");
         add_words(&t, terminal_alphabet(), "\n%s", statement);
     }
@@ -103,9 +147,11 @@ static int print_answer(const arguments *given, const calibration *c) {
 
 int cmd_calibrate(const arguments *given) {
     calibration c = {0};
-    if (!option_given(given, OPTION_EPSILON) || !option_given(given, OPTION_DELTA))
-        return fail(EXIT_USAGE, "calibrate needs --epsilon E and --delta D");
-    int code = load_mechanism(given->operand, &c.from);
+    int code = risk_read(given, "calibrate", &c.risk);
+    if (code != 0) return code;
+    if (option_given(given, OPTION_EPSILON) == c.risk.target || !option_given(given, OPTION_DELTA))
+        return fail(EXIT_USAGE, "calibrate needs --delta D and one of --epsilon E, --advantage A and --tpr T --fpr R");
+    code = load_mechanism(given->operand, &c.from);
     dpmf_coverage covered = {.unit = code == 0 ? dpmf_mechanism_get(c.from).unit : NULL};
     if (code == 0) code = take_unit(given, &covered);
     if (code == 0) code = compute(given, &c);

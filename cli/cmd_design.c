@@ -68,14 +68,86 @@ static int read_sampling(const arguments *given, dpmf_design_options *how) {
                 show(text, shown), names);
 }
 
-static int check_needed(const arguments *given) {
-    static const option_id needed[] = {OPTION_STEPS, OPTION_EPSILON, OPTION_DELTA};
+/* ---- in the words of federated learning ---- */
+
+static bool has_users(const arguments *given) {
+    return option_given(given, OPTION_USERS) || option_given(given, OPTION_ROUNDS) ||
+           option_given(given, OPTION_PER_ROUND) || option_given(given, OPTION_SEPARATION);
+}
+
+static int64_t steps_of(const arguments *given) {
+    return given->count[has_users(given) ? OPTION_ROUNDS : OPTION_STEPS];
+}
+
+static int64_t units_of(const arguments *given) {
+    return given->count[has_users(given) ? OPTION_USERS : OPTION_UNITS];
+}
+
+static int check_users(const arguments *given) {
+    static const option_id needed[] = {OPTION_USERS, OPTION_ROUNDS, OPTION_PER_ROUND, OPTION_EPSILON, OPTION_DELTA},
+                           others[] = {OPTION_STEPS, OPTION_EPOCHS, OPTION_PARTICIPATION, OPTION_UNITS};
+    const int64_t users = given->count[OPTION_USERS], most = given->count[OPTION_PER_ROUND];
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!option_given(given, needed[i]))
-            return fail(EXIT_USAGE, "design needs --%s %s", options[needed[i]].name, options[needed[i]].argument);
-    if (option_given(given, OPTION_EPOCHS) == option_given(given, OPTION_PARTICIPATION))
+            return fail(EXIT_USAGE, "a federated design needs --%s %s", options[needed[i]].name,
+                        options[needed[i]].argument);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (option_given(given, others[i]))
+            return fail(EXIT_USAGE, "--%s: not with --users, --rounds and --per-round, from which it follows",
+                        options[others[i]].name);
+    if (!option_is(given, OPTION_SAMPLING, "none"))
         return fail(EXIT_USAGE,
-                    "design needs one of --epochs K and --participation min-sep:K,LOW..HIGH or file:PATTERNS");
+                    "--sampling %s: not with --users: the server knows who takes part, so that nothing is secret",
+                    option_text(given, OPTION_SAMPLING));
+    if (most > users)
+        return fail(EXIT_USAGE, "--per-round %" PRId64 ": at most %" PRId64 " (the users) are accepted", most, users);
+    return 0;
+}
+
+/* Rounds and users as steps and participation. */
+static int read_users(const arguments *given, dpmf_design_options *how) {
+    const int64_t users = given->count[OPTION_USERS], rounds = given->count[OPTION_ROUNDS],
+                  most = given->count[OPTION_PER_ROUND], turn = users / most;
+    const char *text = option_text(given, OPTION_SEPARATION);
+    char low[32] = "", shown[SHOWN];
+    int used = 0;
+    if (how->unit == NULL) how->unit = "user";
+    if (text == NULL) {
+        const int64_t groups = (users - 1) / most + 1;
+        how->separation_low = groups < rounds ? groups : rounds;
+        how->epochs = (rounds - 1) / how->separation_low + 1;
+        return 0;
+    }
+    const bool named = sscanf(text, "%31[^.]%n", low, &used) == 1;
+    const char *high = strncmp(text + used, "..", 2) == 0 ? text + used + 2 : text[used] == '\0' ? low : "";
+    if (!named || !read_count(low, &how->separation_low) || !read_count(high, &how->separation_high) ||
+        how->separation_low < 1 || how->separation_low > how->separation_high || how->separation_high > rounds)
+        return fail(EXIT_USAGE,
+                    "--separation %s: LOW or LOW..HIGH are accepted, with 1 <= LOW <= HIGH <= %" PRId64 " (the rounds)",
+                    show(text, shown), rounds);
+    if (how->separation_low > turn)
+        return fail(EXIT_USAGE,
+                    "--separation %s: LOW is at most %" PRId64 ", because %" PRId64 " users at %" PRId64
+                    " per round have all had a turn after that",
+                    show(text, shown), turn, users, most);
+    how->federated = 1;
+    how->epochs = (rounds - 1) / how->separation_low + 1;
+    return 0;
+}
+
+static int check_needed(const arguments *given) {
+    static const option_id needed[] = {OPTION_STEPS, OPTION_EPSILON, OPTION_DELTA};
+    if (has_users(given)) {
+        int code = check_users(given);
+        if (code != 0) return code;
+    }
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!has_users(given) && !option_given(given, needed[i]))
+            return fail(EXIT_USAGE, "design needs --%s %s", options[needed[i]].name, options[needed[i]].argument);
+    if (!has_users(given) && option_given(given, OPTION_EPOCHS) == option_given(given, OPTION_PARTICIPATION))
+        return fail(EXIT_USAGE,
+                    "design needs one of --epochs K and --participation min-sep:K,LOW..HIGH or file:PATTERNS, "
+                    "or --users, --rounds and --per-round");
     if (option_is(given, OPTION_RELEASE, "exact") && !option_given(given, OPTION_DIM))
         return fail(EXIT_USAGE,
                     "--release exact needs --dim M: rounding adds to the sensitivity, more for larger rows");
@@ -105,6 +177,7 @@ static int read_options(const arguments *given, dpmf_design_options *how) {
         return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     int code = take_loss(given, &how->loss, &how->loss_power);
     if (code == 0) code = read_sampling(given, how);
+    if (code == 0 && has_users(given)) code = read_users(given, how);
     if (is_listed(given)) how->epochs = 1; /* the patterns determine how often */
     if (code == 0 && option_given(given, OPTION_PARTICIPATION) && !is_listed(given))
         code = read_participation(option_text(given, OPTION_PARTICIPATION), how);
@@ -160,13 +233,17 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
                        const char *statement) {
     const dpmf_mechanism *m = dpmf_design_get(d).mechanism;
     json_begin(t);
-    json_integer(t, "steps", given->count[OPTION_STEPS]);
+    json_integer(t, "steps", steps_of(given));
+    if (has_users(given)) {
+        json_integer(t, "users", given->count[OPTION_USERS]);
+        json_integer(t, "per_round", given->count[OPTION_PER_ROUND]);
+    }
     json_text(t, "workload", dpmf_workload_get(dpmf_mechanism_get(m).workload).text);
     json_text(t, "participation", dpmf_participation_get(dpmf_mechanism_get(m).participation).text);
     json_double(t, "epsilon", given->number[OPTION_EPSILON]);
     json_double(t, "delta", given->number[OPTION_DELTA]);
-    if (option_given(given, OPTION_UNITS))
-        json_bool(t, "delta_below_one_unit", !delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]));
+    if (units_of(given) > 0)
+        json_bool(t, "delta_below_one_unit", !delta_too_large(given->number[OPTION_DELTA], units_of(given)));
     json_candidates(t, "candidates", d, false);
     json_candidate(t, "chosen", dpmf_design_candidate(d, dpmf_design_get(d).chosen));
     if (exact->grid > 0) {
@@ -271,13 +348,15 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
     snprintf(heading, sizeof heading, "%.12s noise", strcmp(asked, "rms") == 0 ? "RMS" : asked);
     const bool worst = dpmf_design_candidate(d, dpmf_design_get(d).chosen)->worst_ratio > 0.0;
     bool amplified = false, refused = false;
-    text_add(t, "%lld steps, %s, participation %s, ", (long long)given->count[OPTION_STEPS],
+    if (has_users(given))
+        text_add(t, "%" PRId64 " users, at most %" PRId64 " in each of ", given->count[OPTION_USERS],
+                 given->count[OPTION_PER_ROUND]);
+    text_add(t, "%lld %s, %s, participation %s, ", (long long)steps_of(given), has_users(given) ? "rounds" : "steps",
              dpmf_workload_get(dpmf_mechanism_get(m).workload).text,
              dpmf_participation_get(dpmf_mechanism_get(m).participation).text);
     add_words(t, terminal_alphabet(), "epsilon = %g, delta = %g\n\n", given->number[OPTION_EPSILON],
               given->number[OPTION_DELTA]);
-    if (delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]))
-        text_add(t, "warning: %s\n\n", DELTA_TOO_LARGE);
+    if (delta_too_large(given->number[OPTION_DELTA], units_of(given))) text_add(t, "warning: %s\n\n", DELTA_TOO_LARGE);
     text_add(t, "  %-*s ", worst ? NAME_WIDTH_FEDERATED : NAME_WIDTH, "family");
     if (worst) text_add(t, "%12s ", "worst ratio");
     text_add(t, "%6s %8s %10s %10s %10s ", "bands", "buffers", "sigma", heading, "memory");
@@ -333,7 +412,7 @@ int cmd_design(const arguments *given) {
     dpmf_exact exact = {0};
     int code = check_needed(given);
     if (code == 0) code = read_options(given, &how);
-    if (code == 0) code = make_workload(given, OPTION_WORKLOAD, given->count[OPTION_STEPS], &workload);
+    if (code == 0) code = make_workload(given, OPTION_WORKLOAD, steps_of(given), &workload);
     if (code == 0 && is_listed(given))
         code = make_participation(given, OPTION_PARTICIPATION, given->count[OPTION_STEPS], &listed);
     if (code == 0) how.participation = listed;

@@ -321,7 +321,11 @@ int side_of(const char *kind) {
 
 void add_kind(text_buffer *t, double value, double shown, const char *kind) {
     const size_t exact = is_exact(kind) && shown != value ? strlen(dpmf_certainty_name(DPMF_EXACT)) : 0;
-    text_add(t, "%.*s%s%s", (int)exact, kind, exact > 0 ? ", rounded up" : "", kind + exact);
+    text_add(t, "%.*s%s%s", (int)exact, kind,
+             exact == 0      ? ""
+             : shown < value ? ", rounded down"
+                             : ", rounded up",
+             kind + exact);
 }
 
 static void add_figure(text_buffer *t, const char *name, double value, int side, const char *kind) {

@@ -795,7 +795,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize(const char *family, const dpm
  *
  *     none                no secret sampling: the Gaussian mechanism, `compositions` times; exact
  *     poisson Q           every unit takes part in every step with probability Q; `compositions` steps of independent
- *                         noise (C diagonal)
+ *                         noise (C diagonal), or a C of several bands without negative entries, by a bound of its own (zero-out
+ *                         and add-remove, no cap and no group)
  *     block-cyclic Q, B   the units are split into B fixed blocks; step t draws from block t mod B, each unit with
  *                         probability min(1, Q B). With C of at most B bands this is ceil(steps/B) compositions of
  *                         the Poisson-subsampled Gaussian at the largest column norm (McKenna 2024, Proposition 2.1;
@@ -980,11 +981,68 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_gaussian(dpmf_ledger *ledge
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma,
                                                              const dpmf_account_options *options, int64_t times);
 
+/*
+ * `times` uses of a mechanism that is known by its guarantee or by its privacy curve, under the ledger's adjacency:
+ *
+ *     pure:EPSILON   approximate:EPSILON,DELTA   laplace:SCALE (one number of sensitivity 1)   pld:FILE (docs/accounting.md)
+ *
+ * and each of them after sampling, with @poisson:Q (zero-out and add-remove adjacency) or @fixed:M,N (replace-one) behind it.
+ * Several guarantees alone are composed optimally (Kairouz, Oh and Viswanath 2015).
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_guarantee(dpmf_ledger *ledger, const char *text, int64_t times);
+
+/*
+ * Writes the curve of everything in it together as a privacy loss distribution, which dominates it, for other accountants and for
+ * pld:FILE. interval: the losses are multiples of it; 0: 1e-4, that of dp-accounting. run: may be NULL.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_export(const dpmf_ledger *ledger, const char *path, double interval,
+                                                        const dpmf_run *run);
+
 /* Of everything in it together. run: may be NULL. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_epsilon(const dpmf_ledger *ledger, double delta, const dpmf_run *run,
                                                          dpmf_privacy *out);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_delta(const dpmf_ledger *ledger, double epsilon, const dpmf_run *run,
                                                        dpmf_privacy *out);
+
+/*
+ * Risks: what a test finds out that sees all outputs of the run, knows all other data, and decides if a unit's data were in. FPR
+ * is the part of the runs without them for which it decides yes, TPR the part of those with them. From the certified curve, for both
+ * directions; delta(epsilon) at any epsilon gives TPR <= delta + e^epsilon FPR, and the best epsilon is searched.
+ */
+typedef struct dpmf_risk_options {
+    const double *fpr; /* `count` false positive rates, 1e-100 to below 1; may be NULL with count 0 */
+    int64_t count;     /* at most 1000 */
+    double prior;      /* of the unit's presence, above 0, below 1; for bayes_error */
+    double remainder;  /* 1e-100 to 0.1; for mu */
+} dpmf_risk_options;
+
+/* No rates, prior 1/2, remainder 1e-6. */
+DPMF_API dpmf_risk_options dpmf_risk_options_defaults(void);
+
+typedef struct dpmf_risk {
+    double advantage;          /* the largest TPR - FPR: the total variation, delta at epsilon 0 */
+    double prior, bayes_error; /* the least probability of error of any test with this prior: a lower bound */
+    double mu,
+        remainder; /* every TPR is at most that of mu-Gaussian privacy at the same FPR, plus the remainder; 0: nothing is added */
+    dpmf_certainty kind; /* exact, or upper bounds (and a lower one) */
+    double confidence;   /* of all figures together; 0: not a matter of confidence */
+    const char *method;  /* of the curve; a string constant */
+} dpmf_risk;
+
+/* `tpr` gets `count` upper bounds (NULL with count 0). Options NULL: the defaults. Not with `unconditional`. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_risk(double sigma, const dpmf_account_options *options,
+                                                       const dpmf_risk_options *asked, double *tpr, dpmf_risk *out);
+
+/*
+ * A sigma, near the least, with which no test of this FPR has a larger TPR; `out` has the (epsilon, delta) that proves it. Not for
+ * simulated samplings. For an advantage of A at most: dpmf_calibrate_sigma with epsilon 0 and delta A.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_risk(double tpr, double fpr, const dpmf_account_options *options,
+                                                         dpmf_privacy *out);
+
+/* The risks in sentences, as dpmf_privacy_statement writes. unit: NULL for "unit". */
+DPMF_API size_t dpmf_risk_statement(const dpmf_risk *risk, const dpmf_risk_options *asked, const double *tpr,
+                                    const char *unit, char *out, size_t size);
 
 /*
  * The largest number of compositions (steps), or the largest sampling probability, that keep sigma within (epsilon, delta): none and
@@ -1560,6 +1618,9 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input(dpmf_counter *counter, d
  * the best candidate's (McKenna 2024, Appendix H; docs/federated.md), and the guarantee holds for min-separation
  * participation at separation_low.
  *
+ * separation_low without federated: cyclic participation with this separation, as fixed groups of users have it who take part
+ * in turn; epochs is then the number of steps that fit, (steps - 1) / separation_low + 1, and no sampling is used.
+ *
  * participation: a unit takes part in steps of one of the patterns that a file lists. No sampling is used then.
  * --------------------------------------------------------------------------------------------------------------- */
 
@@ -1583,9 +1644,11 @@ typedef struct dpmf_design_options {
     dpmf_adjacency adjacency;
     dpmf_precision precision; /* of the noise */
     int federated;
-    int64_t separation_low, separation_high; /* federated */
-    int measure;      /* 1: times are measured on this machine instead of computed from the cost model */
-    double tolerance; /* of the optimizers; 0 means their own */
+    int64_t separation_low,
+        separation_high; /* federated. Without it: fixed groups in turn, the steps of one unit exactly
+                                              * separation_low apart; 0: ceil(steps / epochs) */
+    int measure;         /* 1: times are measured on this machine instead of computed from the cost model */
+    double tolerance;    /* of the optimizers; 0 means their own */
     const char *unit; /* what the mechanism protects one of; NULL: "example", and federated: with several participations
                        * it is asked for */
     dpmf_run run;

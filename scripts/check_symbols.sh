@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Exported symbols are a decision: the shared and the static library export what tests/symbols.txt lists, the public
-# header declares the same, and nothing else gets out; dpmf.h stays a manual that can be read: at most 164 functions, at most 50 of
+# header declares the same, and nothing else gets out; dpmf.h stays a manual that can be read: at most 170 functions, at most 50 of
 # them in its simple tier. For libdpmf_train the list is tests/symbols_train.txt.
 #
 #   check_symbols.sh SHARED STATIC      compares
@@ -44,8 +44,8 @@ compare "$headers" "$declared"
 tiers=$(awk '/^ \* [0-9]+  [A-Z]/ || /---- counting ----/ { simple = 1 } /---- expert ----/ { simple = 0 }
     /^DPMF_API/ { all++; few += simple } END { print all, few }' include/dpmf.h)
 read -r functions few <<<"$tiers"
-if [ "$functions" -gt 164 ] || [ "$few" -gt 50 ]; then
-    echo "include/dpmf.h: $functions functions, $few in the simple tier; at most 164 and 50 are accepted" >&2
+if [ "$functions" -gt 170 ] || [ "$few" -gt 50 ]; then
+    echo "include/dpmf.h: $functions functions, $few in the simple tier; at most 170 and 50 are accepted" >&2
     failed=1
 fi
 

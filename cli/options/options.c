@@ -42,6 +42,38 @@ const option_row options[OPTION_TOTAL] = {
                        .help = "passes over the data: how often each example takes part. account: each epoch has a "
                                "fresh random choice, for allocation or independent balls-in-bins. plan: K or "
                                "LOW..HIGH in doublings, where K below 1 is a part of an epoch; default is 1..8"},
+    [OPTION_USERS] = {.name = "users",
+                      .kind = KIND_COUNT,
+                      .argument = "U",
+                      .count_low = 1,
+                      .count_high = 1000000000000,
+                      .verbs = DESIGN,
+                      .help = "federated: the number of users (clients) in the population. With --rounds and "
+                              "--per-round, in the place of --steps and --epochs"},
+    [OPTION_ROUNDS] = {.name = "rounds",
+                       .kind = KIND_COUNT,
+                       .argument = "N",
+                       .count_low = 1,
+                       .verbs = DESIGN,
+                       .help = "federated: the number of rounds, each with one row of noise"},
+    [OPTION_PER_ROUND] =
+        {.name = "per-round",
+         .kind = KIND_COUNT,
+         .argument = "M",
+         .count_low = 1,
+         .count_high = 1000000000000,
+         .verbs = DESIGN,
+         .help =
+             "federated: the cohort, at most M users in a round; the sum is divided by M however many answer. Without "
+             "--separation, U/M fixed groups (rounded up) take part in turn"},
+    [OPTION_SEPARATION] =
+        {.name = "separation",
+         .kind = KIND_TEXT,
+         .argument = "LOW[..HIGH]",
+         .verbs = DESIGN,
+         .help =
+             "federated: a user returns after LOW rounds at the earliest, which the server enforces, and usually after "
+             "up to HIGH (the choice is robust over that range, the guarantee holds from LOW on)"},
     [OPTION_WORKLOAD] =
         {.name = "workload",
          .kind = KIND_TEXT,
@@ -303,7 +335,8 @@ const option_row options[OPTION_TOTAL] = {
          .argument = "SAMPLING",
          .values_of = sampling_values,
          .preset = "none",
-         .verbs = PLAN | DESIGN | ACCOUNT | CALIBRATE | TRAIN,
+         .verbs = PLAN | DESIGN |
+                  ACCOUNT | CALIBRATE | TRAIN,
          .help =
              "secret random choice of the batches: none; each example in each step with probability Q; "
              "the same from one of BANDS fixed blocks in turn (Q over all steps, Q x BANDS in its "
@@ -314,7 +347,9 @@ const option_row options[OPTION_TOTAL] = {
              "min-sep:P,B if "
              "examples begin anywhere in their wait, instead of all free. design: a name without its numbers, or "
              "any for all that need no simulation. train: the same, and the default is any; the numbers follow from "
-             "the run, and poisson and allocation are for independent noise. calibrate: default is that of FILE"},
+             "the run, and poisson and allocation are for independent noise. calibrate: default is that of FILE. "
+             "account and "
+             "calibrate take poisson:Q also with a FILE of several bands without negative entries"},
     [OPTION_COMPOSITIONS] = {.name = "compositions",
                              .kind = KIND_COUNT,
                              .argument = "N",
@@ -325,12 +360,22 @@ const option_row options[OPTION_TOTAL] = {
                                      "balls-in-bins and min-sep. Default: 1, or the steps of FILE"},
     [OPTION_COMPOSE] = {.name = "compose",
                         .verbs = ACCOUNT,
-                        .help = "compute the total privacy of all mechanism and ledger FILEs, run on the same data"},
+                        .help =
+                            "compute the total privacy of all mechanism and ledger FILEs, run on the same data, and "
+                            "of mechanisms that are known by a guarantee: pure:EPSILON, approximate:EPSILON,DELTA, "
+                            "laplace:SCALE, pld:FILE (a privacy loss distribution), with @poisson:Q or @fixed:M,N "
+                            "behind them where they are sampled"},
+    [OPTION_EXPORT] = {.name = "export",
+                       .kind = KIND_TEXT,
+                       .argument = "FILE",
+                       .verbs = ACCOUNT,
+                       .help = "write the privacy curve as a privacy loss distribution, which is an upper bound, for "
+                               "dp-accounting and for --compose pld:FILE"},
     [OPTION_TIMES] = {.name = "times",
                       .kind = KIND_TEXT,
                       .argument = "N,N,...",
                       .verbs = ACCOUNT,
-                      .help = "with --compose: how often each FILE was run. Default: once each"},
+                      .help = "with --compose: how often each FILE or guarantee was run. Default: once each"},
     [OPTION_FIRST] =
         {.name = "first",
          .kind = KIND_COUNT,
@@ -386,6 +431,42 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_CURVE] = {.name = "curve",
                       .verbs = ACCOUNT,
                       .help = "also print epsilon at delta = 1e-1, 1e-2, ..., 1e-15"},
+    [OPTION_RISK] = {.name = "risk",
+                     .verbs = ACCOUNT | CALIBRATE,
+                     .help =
+                         "also print what a test finds out that sees all outputs: the largest true positive rate at "
+                         "each rate of --fpr, the advantage, the Bayes error, and mu of Gaussian privacy"},
+    [OPTION_FPR] = {.name = "fpr",
+                    .kind = KIND_TEXT,
+                    .argument = "R,R,...",
+                    .preset = "0.001,0.01,0.1",
+                    .verbs = ACCOUNT | CALIBRATE,
+                    .help = "with --risk or a target: false positive rates"},
+    [OPTION_TPR] = {.name = "tpr",
+                    .kind = KIND_NUMBER,
+                    .argument = "T",
+                    .number_low = 1e-100,
+                    .number_high = 1.0,
+                    .verbs = ACCOUNT | CALIBRATE,
+                    .help = "in the place of epsilon: the least sigma with which no test has a true positive rate "
+                            "above T at the one rate of --fpr. Implies --risk"},
+    [OPTION_ADVANTAGE] = {.name = "advantage",
+                          .kind = KIND_NUMBER,
+                          .argument = "A",
+                          .number_low = 1e-300,
+                          .number_high = 1.0,
+                          .verbs = ACCOUNT | CALIBRATE,
+                          .help = "in the place of epsilon: the least sigma with which the true positive rate of no "
+                                  "test is above its false positive rate by more than A. Implies --risk"},
+    [OPTION_PRIOR] = {.name = "prior",
+                      .kind = KIND_NUMBER,
+                      .argument = "P",
+                      .number_low = 1e-12,
+                      .number_high = 1.0,
+                      .preset = "0.5",
+                      .verbs = ACCOUNT | CALIBRATE,
+                      .help = "with --risk or a target: the probability, before the outputs are seen, that the data "
+                              "set is the one with the unit; for the Bayes error"},
     [OPTION_ENGINE] = {.name = "engine",
                        .kind = KIND_TEXT,
                        .argument = "NAME",
@@ -718,13 +799,15 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_FEATURES] = {.name = "features",
                          .kind = KIND_TEXT,
                          .argument = "FEATURES",
-                         .values = "none|scattering|scattering:J,L",
+                         .values = "none|scattering|scattering:J,L|scattering:J,L,pink",
                          .preset = "none",
                          .verbs = TRAIN | PREDICT,
                          .help =
                              "images: the pixels themselves, or their scattering features (J scales, 2 unless "
                              "given, and L angles, 8). Scattering is a fixed function of each image, so it costs no "
-                             "privacy, and a linear model on its features is much better than one on pixels"},
+                             "privacy, and a linear model on its features is much better than one on pixels. They are "
+                             "normalised for each image; with pink, "
+                             "which is better for colour photographs, by the scale that they have over pink noise"},
     [OPTION_CACHE] = {.name = "cache",
                       .kind = KIND_FILE,
                       .argument = "DIR|none",
@@ -798,13 +881,35 @@ const option_row options[OPTION_TOTAL] = {
                       .verbs = TRAIN,
                       .help = "weights are multiplied by 1 - learning rate x X before each step"},
     [OPTION_ZERO_ABOVE] = {.name = "zero-above",
-                           .kind = KIND_NUMBER,
-                           .argument = "X",
-                           .number_low = 0.0,
-                           .number_high = 1e300,
+                           .kind = KIND_TEXT,
+                           .argument = "X|max:X",
                            .preset = "0",
                            .verbs = TRAIN,
-                           .help = "gradients of a larger norm add nothing, instead of being clipped; 0: off"},
+                           .help = "gradients (or updates) of a larger norm add nothing, instead of being clipped; "
+                                   "max:X: those with a coordinate above X. 0: off"},
+    [OPTION_LOCAL_STEPS] = {.name = "local-steps",
+                            .kind = KIND_COUNT,
+                            .argument = "L",
+                            .count_low = 1,
+                            .count_high = INT32_MAX,
+                            .verbs = TRAIN,
+                            .help = "federated averaging (DP-FedAvg), with --unit user: each user of a round takes L "
+                                    "steps of SGD on its own examples, from the server's weights; its update is "
+                                    "clipped in place of a gradient, and --optimizer is the server's"},
+    [OPTION_LOCAL_RATE] = {.name = "local-rate",
+                           .kind = KIND_NUMBER,
+                           .argument = "R",
+                           .number_low = 1e-12,
+                           .number_high = 1e12,
+                           .verbs = TRAIN,
+                           .help = "learning rate of --local-steps"},
+    [OPTION_LOCAL_BATCH] = {.name = "local-batch",
+                            .kind = KIND_COUNT,
+                            .argument = "M",
+                            .count_low = 1,
+                            .verbs = TRAIN,
+                            .help = "examples per step of --local-steps, in passes of random order; default: all "
+                                    "examples of the user in each step"},
     [OPTION_CHECKPOINT] = {.name = "checkpoint",
                            .kind = KIND_FILE,
                            .argument = "FILE",

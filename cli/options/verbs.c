@@ -24,12 +24,16 @@ const verb_row verbs[VERB_TOTAL] = {
         {
             .name = "design",
             .usage = "design --steps N --epochs K --epsilon E --delta D [OPTION]...\n"
-                     "design --steps N --participation min-sep:K,B --epsilon E --delta D",
+                     "design --steps N --participation min-sep:K,B --epsilon E --delta D\n"
+                     "design --users U --rounds N --per-round M --epsilon E --delta D",
             .summary = "find the best mechanism for a training run: compare, choose, save",
             .description =
                 "Compares every family that applies, each optimized for the participation and calibrated to the same "
                 "(epsilon, delta), by sigma x loss; chooses one and explains the choice. The participation is cyclic "
-                "with ceil(N/K) steps per epoch, or that of --participation. With --sampling block-cyclic, amplified "
+                "with ceil(N/K) steps per epoch, or that of --participation. --users, --rounds and --per-round say the "
+                "same in the "
+                "words of federated learning: groups of M users in turn, or with --separation users who return "
+                "late enough; the unit is then user. With --sampling block-cyclic, amplified "
                 "banded mechanisms and "
                 "amplified DP-SGD are candidates too, for batches sampled exactly this way. A candidate is eligible if "
                 "it fits --memory and its noise takes at most --max-overhead times as long as independent noise by a "
@@ -77,8 +81,9 @@ const verb_row verbs[VERB_TOTAL] = {
                      "account --epsilon E --delta D [OPTION]...\n"
                      "account --rho R --delta D [--gaussian] [OPTION]...\n"
                      "account --sigma S --epsilon E --delta D --largest WHAT [OPTION]...\n"
+                     "account --delta D (--advantage A | --tpr T --fpr R) [OPTION]...\n"
                      "account FILE (--delta D | --epsilon E | both) [OPTION]...\n"
-                     "account --compose FILE... [--times N,N,...] (--delta D|--epsilon E)",
+                     "account --compose PART... [--times N,N,...] (--delta D|--epsilon E)",
             .operand = "FILE",
             .summary = "compute (epsilon, delta) from sigma, and sigma from (epsilon, delta)",
             .description =
@@ -87,13 +92,15 @@ const verb_row verbs[VERB_TOTAL] = {
                 "composition. With sampling it is per unit of the largest column norm. Every answer is labelled as "
                 "exact, a proven upper bound or an estimate, and ends with the guarantee in sentences. A FILE gives "
                 "the strategy, where its bands or entries matter, its adjacency, and sigma if it has one. --first "
-                "accounts for the first steps only, --tuning for the best of a random number of runs.",
+                "accounts for the first steps only, --tuning for the best of a random number of runs. --risk adds what "
+                "an attack can achieve, and --advantage or --tpr ask for the sigma that limits it.",
             .run = cmd_account,
         },
     [VERB_CALIBRATE] =
         {
             .name = "calibrate",
-            .usage = "calibrate FILE --epsilon E --delta D -o OUT [OPTION]...",
+            .usage = "calibrate FILE --epsilon E --delta D -o OUT [OPTION]...\n"
+                     "calibrate FILE --delta D (--advantage A | --tpr T --fpr R) -o OUT",
             .operand = "FILE",
             .operands_needed = 1,
             .summary = "find the sigma of a mechanism file for (epsilon, delta)",
@@ -101,7 +108,9 @@ const verb_row verbs[VERB_TOTAL] = {
                 "Gives any mechanism FILE, including one made of your own matrix, the least sigma for (epsilon, "
                 "delta), and saves it with its guarantee in OUT. A sigma in FILE is ignored. With --sampling the "
                 "result is for batches sampled exactly this way: its sensitivity is then the largest column norm. The "
-                "sensitivity is computed again first. Without -o the answer is only printed.",
+                "sensitivity is computed again first. Without -o the answer is only printed. With a largest risk in "
+                "the "
+                "place of epsilon, OUT gets the epsilon at delta of the sigma that limits the risk.",
             .run = cmd_calibrate,
         },
     [VERB_NOISE] =

@@ -81,12 +81,29 @@ static int find_curve(report *r) {
     return 0;
 }
 
+/* The largest true positive rate at false positive rates from 1e-5 to 0.3 and a half; a simulation would take minutes. */
+static int find_risk(report *r) {
+    dpmf_account_options how = dpmf_mechanism_account_options(r->mechanism);
+    dpmf_risk_options asked = dpmf_risk_options_defaults();
+    how.run = r->run;
+    if (r->privacy.confidence > 0.0) return 0;
+    for (int i = 0; i < RATES; ++i)
+        r->rate_fpr[i] = i < RATES - 1 ? pow(10.0, -5.0 + 0.45 * i) : 0.5;
+    asked.fpr = r->rate_fpr;
+    asked.count = RATES;
+    asked.remainder = fmin(fmax(r->delta, 1e-100), 0.1);
+    const dpmf_status status = dpmf_account_risk(r->sigma, &how, &asked, r->rate_tpr, &r->risk);
+    r->risky = status == DPMF_OK;
+    return report_without(r, status, "Attacks");
+}
+
 static int gather_privacy(report *r) {
     double delta = dpmf_mechanism_get(r->mechanism).delta;
     r->claimed = r->sigma > 0.0 && delta > 0.0 && dpmf_mechanism_get(r->mechanism).epsilon > 0.0;
     r->delta = r->claimed ? delta : DEFAULT_DELTA;
     if (r->sigma <= 0.0) return 0;
     int code = find_privacy(r);
+    if (code == 0 && r->accounted) code = find_risk(r);
     return code == 0 && r->accounted ? find_curve(r) : code;
 }
 

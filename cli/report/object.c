@@ -58,6 +58,28 @@ static void add_cost(const report *r, text_buffer *t) {
     json_close(t, '}');
 }
 
+static void add_risk(const report *r, text_buffer *t) {
+    if (!r->risky) {
+        json_null(t, "risk");
+        return;
+    }
+    json_open(t, "risk", '{');
+    json_double(t, "advantage", r->risk.advantage);
+    json_double(t, "bayes_error", r->risk.bayes_error);
+    json_double(t, "mu", r->risk.mu);
+    json_double(t, "mu_remainder", r->risk.remainder);
+    json_text(t, "kind", dpmf_certainty_name(r->risk.kind));
+    json_open(t, "rates", '[');
+    for (int i = 0; i < RATES; ++i) {
+        json_open(t, NULL, '{');
+        json_double(t, "fpr", r->rate_fpr[i]);
+        json_double(t, "tpr", r->rate_tpr[i]);
+        json_close(t, '}');
+    }
+    json_close(t, ']');
+    json_close(t, '}');
+}
+
 static void add_privacy(const report *r, text_buffer *t) {
     if (!r->accounted) {
         json_null(t, "privacy");
@@ -81,6 +103,7 @@ static void add_privacy(const report *r, text_buffer *t) {
         json_close(t, '}');
     }
     json_close(t, ']');
+    add_risk(r, t);
     report_parts(r, t);
     json_close(t, '}');
 }

@@ -10,7 +10,7 @@
 #include "output.h"
 #include "report/page.h"
 
-enum { CURVE_MOST = 17, STATEMENT_MOST = 4096, DEFAULT_DIM = 1000000 };
+enum { CURVE_MOST = 17, RATES = 12, STATEMENT_MOST = 4096, DEFAULT_DIM = 1000000 };
 
 /* A mechanism of the comparison. */
 typedef struct rival {
@@ -48,6 +48,10 @@ typedef struct report {
     int curve_points;
     double curve_delta[CURVE_MOST], curve_epsilon[CURVE_MOST],
         curve_known[CURVE_MOST]; /* known: without the sampling */
+
+    dpmf_risk risk;
+    bool risky; /* `risk` and the rates are known */
+    double rate_fpr[RATES], rate_tpr[RATES];
 
     /* step by step, times `scale`; `best` is NULL where no optimum is shown */
     double *per_step, *best;

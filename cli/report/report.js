@@ -428,6 +428,21 @@ function mechanismPage(o) {
         });
     }
 
+    function risk() {
+        const rates = p.risk.rates.map(one => [one.fpr, one.tpr]), guess = p.risk.rates.map(one => [one.fpr, one.fpr]);
+        const series = [{style: 1, points: rates, name: `the best test (${p.risk.kind})`},
+            {style: 2, points: guess, name: "guessing"}];
+        return chart({
+            label: "largest true positive rate against the false positive rate, both logarithmic", series,
+            x: axis("false positive rate", at(rates, 0), {log: true}),
+            y: axis("true positive rate", series.flatMap(one => at(one.points, 1)), {log: true}),
+            caption: `The largest difference of the two rates, at any rate, is ${pretty(p.risk.advantage, 4, 1)}.`,
+        });
+    }
+
+    const riskTable = () => table("largest true positive rates", ["#False positive rate", "#True positive rate, at most"],
+        [...p.risk.rates.map(one => [pretty(one.fpr, 3, -1), pretty(one.tpr, 4, 1)])]);
+
     const curveTable = () => table("epsilon at several delta", ["#δ", "#ε", sampling ? "#ε, sampling known" : "Kind"],
         p.curve.filter((_, i) => o.sampled || i % 2 === 0).map(one => [pretty(one.delta, 3), pretty(one.epsilon, 5),
             sampling ? pretty(one.epsilon_sampling_known, 5) : kind(p.kind)]));
@@ -472,7 +487,7 @@ function mechanismPage(o) {
             accounted: p, equal, compared: o.comparison.words, why: o.comparison.why !== null,
             square: o.matrices.every(m => m.rows === m.columns), per_step: o.per_step, optimum: best, bound: o.noise_rms_bound,
             single: o.single_participation, calibrated: o.sigma, curve: p && p.curve.length > 1,
-            no_curve: o.sigma && !(p && p.curve.length > 1), batches: o.batches, notes: o.notes.length,
+            no_curve: o.sigma && !(p && p.curve.length > 1), risk: p && p.risk, batches: o.batches, notes: o.notes.length,
             sampled: o.sampled, bounded: o.sensitivity.kind !== "exact", assumed_dim: o.cost.dim_is === "assumed",
             tree: o.family.startsWith("tree"), bsr: o.family === "bsr",
             ["in_" + (o.sampled ? "samples" : o.participation.split(":")[0].replace("-", ""))]: true,
@@ -485,7 +500,7 @@ function mechanismPage(o) {
                 (best.scope && ` (${best.scope})`),
         },
         fill: {
-            tiles, facts, comparison, steps, step_ratio: stepRatio, batches, curve, curve_table: curveTable, cost, memory,
+            tiles, facts, comparison, steps, step_ratio: stepRatio, batches, curve, curve_table: curveTable, risk, risk_table: riskTable, cost, memory,
             statement: () => [paragraphs(p.statement), !claimed && html("p", {},
                 `The file has σ but claims no ε: δ = ${pretty(p.delta, 6)} was chosen for this page.`)],
             why: () => list(o.comparison.why.split("\n")), notes: () => list(o.notes),

@@ -514,6 +514,28 @@ class dpmf_sampling_facts(Structure):
     ]
 
 
+class dpmf_risk_options(Structure):
+    _fields_ = [
+        ("fpr", POINTER(c_double)),
+        ("count", c_int64),
+        ("prior", c_double),
+        ("remainder", c_double),
+    ]
+
+
+class dpmf_risk(Structure):
+    _fields_ = [
+        ("advantage", c_double),
+        ("prior", c_double),
+        ("bayes_error", c_double),
+        ("mu", c_double),
+        ("remainder", c_double),
+        ("kind", c_int),
+        ("confidence", c_double),
+        ("method", c_char_p),
+    ]
+
+
 class dpmf_tuning(Structure):
     _fields_ = [
         ("kind", c_int),
@@ -997,8 +1019,14 @@ FUNCTIONS = {
     "dpmf_ledger_free": (None, [POINTER(dpmf_ledger)]),
     "dpmf_ledger_add_gaussian": (dpmf_status, [POINTER(dpmf_ledger), c_double, c_int64]),
     "dpmf_ledger_add_sampled": (dpmf_status, [POINTER(dpmf_ledger), c_double, POINTER(dpmf_account_options), c_int64]),
+    "dpmf_ledger_add_guarantee": (dpmf_status, [POINTER(dpmf_ledger), c_char_p, c_int64]),
+    "dpmf_ledger_export": (dpmf_status, [POINTER(dpmf_ledger), c_char_p, c_double, POINTER(dpmf_run)]),
     "dpmf_ledger_epsilon": (dpmf_status, [POINTER(dpmf_ledger), c_double, POINTER(dpmf_run), POINTER(dpmf_privacy)]),
     "dpmf_ledger_delta": (dpmf_status, [POINTER(dpmf_ledger), c_double, POINTER(dpmf_run), POINTER(dpmf_privacy)]),
+    "dpmf_risk_options_defaults": (dpmf_risk_options, []),
+    "dpmf_account_risk": (dpmf_status, [c_double, POINTER(dpmf_account_options), POINTER(dpmf_risk_options), POINTER(c_double), POINTER(dpmf_risk)]),
+    "dpmf_calibrate_risk": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
+    "dpmf_risk_statement": (c_size_t, [POINTER(dpmf_risk), POINTER(dpmf_risk_options), POINTER(c_double), c_char_p, c_char_p, c_size_t]),
     "dpmf_calibrate_compositions": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_int64), POINTER(dpmf_privacy)]),
     "dpmf_calibrate_probability": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_double), POINTER(dpmf_privacy)]),
     "dpmf_tuning_parse": (dpmf_status, [c_char_p, POINTER(dpmf_tuning)]),

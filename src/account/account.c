@@ -10,6 +10,7 @@
 #include "account/capped/capped.h"
 #include "account/capped/counted.h"
 #include "account/contour/contour.h"
+#include "account/overlap.h"
 #include "base/memory.h"
 #include "strategy/strategy.h"
 
@@ -167,6 +168,22 @@ static void compose(account_request *r, int64_t compositions, double probability
                                      .run = &r->options.run};
 }
 
+/* What account/overlap.c has no proof for is refused. */
+static dpmf_status check_overlap(const dpmf_account_options *o) {
+    const char *family = o->strategy->family;
+    const long long bands = (long long)strategy_bands(o->strategy);
+    if (o->engine != DPMF_ENGINE_AUTO)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "engine %s does not support poisson sampling with the strategy (%s) of %lld bands; auto does",
+                         account_engine_name(o->engine), family, bands);
+    if (o->batch_cap == 0 && o->group <= 1 && o->adjacency != DPMF_ADJACENCY_REPLACE_ONE) return DPMF_OK;
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "poisson sampling: the strategy (%s) has %lld bands, accepted at most 1 %s", family, bands,
+                     o->batch_cap > 0 ? "with a cap on the batch"
+                     : o->group > 1   ? "for a group of units"
+                                      : "under replace-one adjacency");
+}
+
 static dpmf_status open_composed(account_request *r) {
     const dpmf_account_options *o = &r->options;
     account_amplification found;
@@ -177,7 +194,9 @@ static dpmf_status open_composed(account_request *r) {
     if (o->strategy != NULL) {
         TRY(account_amplify(o->strategy, &o->sampling, 0, &found));
         compose(r, found.compositions, found.probability);
-        return DPMF_OK;
+        r->question.overlap = found.overlap;
+        r->question.whole = found.whole;
+        return found.overlap > 1 ? check_overlap(o) : DPMF_OK;
     }
     int64_t blocks = account_sampling_blocks(&o->sampling);
     compose(r, o->compositions / blocks + (o->compositions % blocks != 0), account_sampling_turn(&o->sampling));
@@ -323,6 +342,7 @@ static int leaves_to_chance(const account_question *q) {
 }
 
 dpmf_status account_answer_question(const account_question *q, account_answer *out) {
+    if (q->overlap > 1) return overlap_answer(q, out);
     if (counted_applies(q)) return counted_answer(q, out);
     if (account_cap_binds(q) && q->probability > 0) return capped_answer(q, out);
     if (!leaves_to_chance(q)) return account_composed(q, out);
@@ -338,7 +358,7 @@ dpmf_status account_search(const account_question *q, double *log_delta) {
     static const double COARSE = 0.02; /* slack for the beginning of a search */
     account_question coarse = *q;
     account_answer found;
-    if (!leaves_to_chance(q) && !account_cap_binds(q) && !counted_applies(q))
+    if (!leaves_to_chance(q) && !account_cap_binds(q) && !counted_applies(q) && !(q->overlap > 1))
         return account_composed_search(q, log_delta);
     coarse.relative = fmax(COARSE, q->relative);
     TRY(account_answer_question(&coarse, &found));
@@ -346,31 +366,34 @@ dpmf_status account_search(const account_question *q, double *log_delta) {
     return DPMF_OK;
 }
 
-static dpmf_status answer_at(double sigma, int of_epsilon, double given, const dpmf_account_options *options,
-                             dpmf_privacy *out) {
-    account_request r;
+dpmf_status account_request_answer(account_request *r, int of_epsilon, double sigma, double given, dpmf_privacy *out) {
     account_answer found;
     dpmf_privacy answer;
-    dpmf_status status = DPMF_OK;
-    TRY(account_check_sigma(sigma));
-    TRY(of_epsilon ? account_check_delta(given) : account_check_epsilon(given));
-    TRY(account_open(options, &r));
-    if (r.simulated) {
-        answer = account_privacy(&r, sigma, of_epsilon ? INFINITY : given, of_epsilon ? given : 0);
-        TRY_DONE(account_sampled_answer(&r, of_epsilon, sigma, &answer));
+    if (r->simulated) {
+        answer = account_privacy(r, sigma, of_epsilon ? INFINITY : given, of_epsilon ? given : 0);
+        TRY(account_sampled_answer(r, of_epsilon, sigma, &answer));
     } else {
-        r.question.of_epsilon = of_epsilon;
-        r.question.given = of_epsilon ? log(given) : given;
-        r.question.sigma = sigma * r.options.sigma_unit;
-        TRY_DONE(account_answer_question(&r.question, &found));
+        r->question.of_epsilon = of_epsilon;
+        r->question.given = of_epsilon ? log(given) : given;
+        r->question.sigma = sigma * r->options.sigma_unit;
+        TRY(account_answer_question(&r->question, &found));
         const double delta = of_epsilon ? given : account_read_delta(&found);
-        answer = account_privacy(&r, sigma, of_epsilon ? found.value : given, delta);
+        answer = account_privacy(r, sigma, of_epsilon ? found.value : given, delta);
         answer.kind = found.kind;
         answer.method = found.method;
         answer.slack_met = found.met;
     }
     *out = answer;
-done:
+    return DPMF_OK;
+}
+
+static dpmf_status answer_at(double sigma, int of_epsilon, double given, const dpmf_account_options *options,
+                             dpmf_privacy *out) {
+    account_request r;
+    TRY(account_check_sigma(sigma));
+    TRY(of_epsilon ? account_check_delta(given) : account_check_epsilon(given));
+    TRY(account_open(options, &r));
+    const dpmf_status status = account_request_answer(&r, of_epsilon, sigma, given, out);
     account_close(&r);
     return status;
 }
@@ -395,7 +418,8 @@ dpmf_status account_estimate_epsilon(double sigma, double delta, const dpmf_acco
     q->of_epsilon = 1;
     q->given = log(delta);
     q->sigma = sigma * r.options.sigma_unit;
-    *found = !r.simulated && !account_cap_binds(q) && !counted_applies(q) && q->picks == 0 && q->probability > 0;
+    *found = !r.simulated && !account_cap_binds(q) && !counted_applies(q) && !(q->overlap > 1) && q->picks == 0 &&
+             q->probability > 0;
     account_pair pairs[ACCOUNT_DIRECTIONS_MAX];
     const int count = account_directions(q, pairs);
     *epsilon = 0;

@@ -47,6 +47,9 @@ typedef struct account_question {
     int64_t draws;              /* every batch has this many of the units of its block; 0: another sampling */
     int replaced;               /* with draws: 1 if a unit may be drawn several times for one batch */
     int64_t group;              /* the units that are protected together; 0 or 1: one */
+    /* Poisson sampling of a C of several bands: the largest row sum of C'C, the diagonal at its largest, over that; 0: one band */
+    double overlap;
+    double whole; /* then: the norm of the sum of all columns, over the largest norm of a column */
     dpmf_adjacency adjacency;
     dpmf_engine engine;
 } account_question;
@@ -103,6 +106,8 @@ int account_sampling_allocates(const dpmf_sampling *sampling);
 
 /* Returns the most bands of C for which the sampling's theorem holds; 0: the theorem sets no limit. */
 int64_t account_sampling_bands(const dpmf_sampling *sampling);
+/* Does the sampling, poisson, have an account for several bands whose entries are not negative? */
+int account_sampling_overlaps(const dpmf_sampling *sampling);
 /* Returns the number of blocks that the units are split into, of which a step draws from one; 1: they are not split. */
 int64_t account_sampling_blocks(const dpmf_sampling *sampling);
 /* Returns the number of units of every batch of a fixed size, *replaced (may be NULL) with replacement; 0: sizes vary. */
@@ -128,6 +133,8 @@ double account_zcdp_epsilon(double rho, double log_delta);
 
 /* An upper bound of n ln M(t), INFINITY where the quadrature fails. Over t, the divergence of order 1 + t. */
 double account_rdp_cumulant(const account_pair *pair, double t);
+/* The same of E_P[e^(tL); x <= cut], remove and add: what lies above the cut is left out. */
+double account_rdp_cumulant_below(const account_pair *pair, double cut, double t);
 DPMF_MUST_CHECK dpmf_status account_rdp_answer(const account_pair *pair, const account_question *q, double *out);
 
 /* ---- account/fourier/fourier.c: to about 1e-9 of delta where many steps make the sum of losses smooth ---- */
@@ -150,11 +157,13 @@ void ledger_count(dpmf_ledger *ledger); /* one more entry of the file */
 
 /*
  * Compositions and probability of a strategy under poisson or block-cyclic sampling, and the sensitivity that sigma is per unit
- * of. DPMF_ERROR_ARGUMENT when C has more than B bands, or `claimed_norm` (0: none) is below the largest column norm.
+ * of. DPMF_ERROR_ARGUMENT when C has more than B bands (block-cyclic), or `claimed_norm` (0: none) is below the largest column
+ * norm. Poisson sampling: any number of bands, entries that are not negative.
  */
 typedef struct account_amplification {
     int64_t compositions;
     double probability;
+    double overlap, whole;        /* as in a question: poisson, several bands */
     dpmf_sensitivity sensitivity; /* of: column */
 } account_amplification;
 DPMF_MUST_CHECK dpmf_status account_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sampling,

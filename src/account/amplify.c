@@ -7,6 +7,8 @@
  * then dominated by ceil(n/B) compositions of the subsampled Gaussian with probability min(1, Q B) and sensitivity the
  * largest column norm. With more bands the columns overlap and none of this holds, so that such a C is refused.
  *
+ * Poisson sampling of a C >= 0 of several bands: two numbers of C are enough (account/overlap.c).
+ *
  * Balls-in-bins and b-min-separation sampling (Choquette-Choo et al. 2024): the privacy loss is that of a mixture of
  * Gaussians whose means are sums of columns of C. That a unit that always moves in the same direction is the worst case
  * needs entries that are not negative, which is checked.
@@ -20,6 +22,10 @@
 
 #include <math.h>
 #include <string.h>
+
+int account_sampling_overlaps(const dpmf_sampling *sampling) {
+    return sampling->kind == DPMF_SAMPLING_POISSON && sampling->cap == 0;
+}
 
 static dpmf_status largest_norm(const dpmf_strategy *strategy, double *out) {
     int64_t n = strategy->steps;
@@ -37,6 +43,7 @@ done:
 
 /* Room for the rounding of a norm, so that a value written with full precision is not refused. */
 static const double NORM_ROUNDING = 1e-12;
+static const double OVERLAP_ROUNDING = 1e-10; /* of sums of products, from above */
 
 static dpmf_status check_bands(const dpmf_strategy *strategy, int64_t accepted, const char *sampling) {
     int64_t bands = strategy_bands(strategy);
@@ -45,6 +52,79 @@ static dpmf_status check_bands(const dpmf_strategy *strategy, int64_t accepted, 
                      "%s sampling: the strategy (%s) has %lld bands, accepted at most %lld: a unit's columns would "
                      "overlap",
                      sampling, strategy->family, (long long)bands, (long long)accepted);
+}
+
+/* Above this the check that no entry is negative, O(rows) per column, would take minutes for a C without structure. */
+enum { COLUMNS_MAX = 1 << 15 };
+static const char MONTE_CARLO[] = "Monte Carlo accounting";
+
+static dpmf_status check_values(const dpmf_strategy *s, int64_t count, const double *values, const char *account) {
+    for (int64_t i = 0; i < count; i++)
+        if (!(values[i] >= 0))
+            return base_fail(DPMF_ERROR_UNSUPPORTED,
+                             "the strategy (%s) has the negative entry %g: %s is proven for entries that are not "
+                             "negative",
+                             s->family, values[i], account);
+    return DPMF_OK;
+}
+
+static dpmf_status check_non_negative(const dpmf_strategy *s, const char *account) {
+    int64_t count = 0, inverse_count = 0, n = s->steps, rows = strategy_rows(s);
+    const double *c = NULL, *inverse = NULL;
+    double *column = NULL;
+    dpmf_status status = DPMF_OK;
+    if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse) && c != NULL)
+        return check_values(s, count, c, account);
+    if (n > COLUMNS_MAX)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "%s, of a C that is not Toeplitz: %lld steps, at most %d are accepted",
+                         account, (long long)n, COLUMNS_MAX);
+    TRY_DONE(base_alloc_doubles(rows, "a column", &column));
+    for (int64_t t = 0; t < n; t++) {
+        TRY_DONE(dpmf_strategy_column(s, t, column));
+        TRY_DONE(check_values(s, rows, column, account));
+    }
+done:
+    base_free(column);
+    return status;
+}
+
+/*
+ * The largest row sum of G = C'C with its diagonal raised to the largest entry of it, over that entry, and the norm of the sum of
+ * all columns over the largest norm of one. For a C without structure by its columns: row t of G sums to <column t, C 1>.
+ */
+static dpmf_status find_overlap(const dpmf_strategy *s, double norm, double *overlap, double *whole) {
+    const int64_t n = s->steps;
+    int64_t count = 0, inverse_count = 0;
+    const double *c = NULL, *inverse = NULL;
+    double *ones = NULL, *sum = NULL, *column = NULL, most = 0;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(check_non_negative(s, "Poisson accounting of several bands"));
+    TRY_DONE(base_alloc_doubles(n, "ones", &ones));
+    TRY_DONE(base_alloc_doubles(n, "the sum of the columns", &sum));
+    TRY_DONE(base_alloc_doubles(n, "a column", &column));
+    for (int64_t t = 0; t < n; t++)
+        ones[t] = 1;
+    TRY_DONE(dpmf_strategy_apply(s, ones, sum));
+    *whole = sqrt(base_dot(n, sum, sum)) / norm * (1 + OVERLAP_ROUNDING);
+    if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse) && c != NULL) {
+        for (int64_t t = 0; t < n; t++) /* C' is C with the order of the steps reversed on both sides */
+            ones[t] = sum[n - 1 - t];
+        TRY_DONE(dpmf_strategy_apply(s, ones, column));
+        TRY_DONE(dpmf_strategy_column_norms(s, ones));
+        for (int64_t t = 0; t < n; t++)
+            most = fmax(most, column[n - 1 - t] - ones[t] * ones[t]);
+    } else {
+        for (int64_t t = 0; t < n; t++) {
+            TRY_DONE(dpmf_strategy_column(s, t, column));
+            most = fmax(most, base_dot(n, column, sum) - base_dot(n, column, column));
+        }
+    }
+    *overlap = (1 + most / (norm * norm)) * (1 + OVERLAP_ROUNDING);
+done:
+    base_free(ones);
+    base_free(sum);
+    base_free(column);
+    return status;
 }
 
 dpmf_status account_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sampling, double claimed_norm,
@@ -59,54 +139,25 @@ dpmf_status account_amplify(const dpmf_strategy *strategy, const dpmf_sampling *
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "amplify: only poisson, block-cyclic and fixed-size sampling are compositions of one step");
     int64_t blocks = account_sampling_blocks(sampling);
-    TRY(check_bands(strategy, blocks, dpmf_sampling_describe(sampling->kind)->name));
+    const int overlaps = account_sampling_overlaps(sampling) && strategy_bands(strategy) > 1;
+    double overlap = 0, whole = 0;
+    TRY(check_bands(strategy, overlaps ? strategy->steps : blocks, dpmf_sampling_describe(sampling->kind)->name));
     TRY(largest_norm(strategy, &norm));
+    if (overlaps) TRY(find_overlap(strategy, norm, &overlap, &whole));
     if (claimed_norm != 0 && !(norm <= claimed_norm * (1 + NORM_ROUNDING)))
         return base_fail(DPMF_ERROR_ARGUMENT, "claimed largest column norm %.12g, but it is %.12g", claimed_norm, norm);
     int64_t n = strategy->steps;
     *out = (account_amplification){
         .compositions = n / blocks + (n % blocks != 0),
         .probability = account_sampling_turn(sampling),
+        .overlap = overlap,
+        .whole = whole,
         .sensitivity = {norm, DPMF_EXACT, DPMF_SENSITIVITY_COLUMN, "largest column norm", 0},
     };
     return DPMF_OK;
 }
 
 /* ---- Monte Carlo schemes ---- */
-
-/* Above this the check that no entry is negative, O(rows) per column, would take minutes for a C without structure. */
-enum { COLUMNS_MAX = 1 << 15 };
-
-static dpmf_status check_values(const dpmf_strategy *s, int64_t count, const double *values) {
-    for (int64_t i = 0; i < count; i++)
-        if (!(values[i] >= 0))
-            return base_fail(DPMF_ERROR_UNSUPPORTED,
-                             "the strategy (%s) has the negative entry %g: Monte Carlo accounting is proven for "
-                             "entries that are not negative",
-                             s->family, values[i]);
-    return DPMF_OK;
-}
-
-static dpmf_status check_non_negative(const dpmf_strategy *s) {
-    int64_t count = 0, inverse_count = 0, n = s->steps, rows = strategy_rows(s);
-    const double *c = NULL, *inverse = NULL;
-    double *column = NULL;
-    dpmf_status status = DPMF_OK;
-    if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse) && c != NULL) return check_values(s, count, c);
-    if (n > COLUMNS_MAX)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "Monte Carlo accounting of a C that is not Toeplitz: %lld steps, at "
-                         "most %d are accepted",
-                         (long long)n, COLUMNS_MAX);
-    TRY_DONE(base_alloc_doubles(rows, "a column", &column));
-    for (int64_t t = 0; t < n; t++) {
-        TRY_DONE(dpmf_strategy_column(s, t, column));
-        TRY_DONE(check_values(s, rows, column));
-    }
-done:
-    base_free(column);
-    return status;
-}
 
 static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) {
     int64_t n = s->steps, rows = strategy_rows(s);
@@ -202,14 +253,14 @@ dpmf_status account_amplify_scheme(const dpmf_strategy *s, const dpmf_sampling *
     dpmf_status status = DPMF_OK;
     TRY_DONE(largest_norm(s, &a.norm));
     if (bins) {
-        TRY_DONE(check_non_negative(s));
+        TRY_DONE(check_non_negative(s, MONTE_CARLO));
         TRY_DONE(bin_gram(s, b, &a.numbers));
         a.scheme.gram = a.numbers;
     } else {
         TRY_DONE(check_bands(s, b, "min-sep"));
         a.scheme.bands = strategy_bands(s);
         TRY_DONE(banded_columns(s, a.scheme.bands, &a.numbers));
-        TRY_DONE(check_values(s, n * a.scheme.bands, a.numbers));
+        TRY_DONE(check_values(s, n * a.scheme.bands, a.numbers, MONTE_CARLO));
         a.scheme.columns = a.numbers;
     }
     TRY_DONE(

@@ -206,12 +206,19 @@ static const char METHOD_UNSAMPLED[] = "Gaussian mechanism without the sampling,
 static const double COARSE = 0.02; /* slack that costs little, and shows in most cases which direction is the worse */
 
 double account_unsampled_mu(const account_question *q) {
+    if (q->overlap > 1) return q->whole / q->sigma; /* in every step */
     double unit = q->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
     if ((q->cap > 0 || q->draws > 0) && q->adjacency == DPMF_ADJACENCY_ADD_REMOVE) unit = 2; /* it pushes another out */
     int64_t times = q->group > 1 ? q->group : 1; /* that the group counts in a step, at most */
     if (q->draws > 0 && (q->replaced || q->draws < times)) times = q->draws;
     double uses = q->picks > 0 ? (double)q->picks * (double)q->compositions : (double)q->compositions;
     return unit * (double)times * sqrt(uses) / q->sigma;
+}
+
+double account_known_mu(const account_request *r, double sigma) {
+    account_question at = r->question;
+    at.sigma = sigma * r->options.sigma_unit;
+    return r->simulated ? r->scheme.sensed.value / (at.sigma * r->scheme.norm) : account_unsampled_mu(&at);
 }
 
 dpmf_privacy account_privacy(const account_request *r, double sigma, double epsilon, double delta) {
@@ -222,10 +229,7 @@ dpmf_privacy account_privacy(const account_request *r, double sigma, double epsi
                       .compositions = r->question.compositions,
                       .probability = r->question.probability,
                       .slack_met = 1};
-    account_question at = r->question;
-    at.sigma = sigma * r->options.sigma_unit;
-    const double total =
-        r->simulated ? r->scheme.sensed.value / (at.sigma * r->scheme.norm) : account_unsampled_mu(&at);
+    const double total = account_known_mu(r, sigma);
     if (dpmf_sampling_is_none(&r->options.sampling)) {
         p.total_mu = total;
         p.total_rho = total * total / 2;
@@ -348,22 +352,26 @@ dpmf_status account_composed_search(const account_question *q, double *log_delta
 
 static const double ADDED = 1e-12; /* part of ln M */
 
-double account_rdp_cumulant(const account_pair *pair, double t) {
+double account_rdp_cumulant_below(const account_pair *pair, double cut, double t) {
     enum { FINEST = 8 };
     const double n = (double)pair->compositions;
     double value = 0, added = INFINITY, off = INFINITY;
     for (int fineness = 1; fineness <= FINEST && !(off <= ADDED * fabs(value)); fineness *= 2) {
-        const account_cumulant k = pair_cumulant(pair, INFINITY, t, fineness);
+        const account_cumulant k = pair_cumulant(pair, cut, t, fineness);
         if (!isfinite(k.error)) break;
         /* M <= m e^error + off, so ln M <= ln m + error + off / m */
         const double enough = k.value + log(0.1 * ADDED * fabs(k.value));
-        off = exp(pair_log_error(pair, INFINITY, t, 0, fineness, enough) - k.value) * (1 + 1e-9);
+        off = exp(pair_log_error(pair, cut, t, 0, fineness, enough) - k.value) * (1 + 1e-9);
         if (!(k.error + off < added)) continue;
         added = k.error + off;
         value = k.value + added;
     }
     if (!isfinite(added)) return INFINITY;
     return n * value * (1 + (value > 0 ? 1e-13 : -1e-13));
+}
+
+double account_rdp_cumulant(const account_pair *pair, double t) {
+    return account_rdp_cumulant_below(pair, INFINITY, t);
 }
 
 /* The t at which the best epsilon (grows with t) or ln delta (falls) is the one given; orders where K fails are too large. */

@@ -41,9 +41,14 @@ typedef struct account_request {
 /* Checks the options and gathers the numbers. NULL options: the defaults. Close it in any case of success. */
 DPMF_MUST_CHECK dpmf_status account_open(const dpmf_account_options *options, account_request *out);
 void account_close(account_request *r);
+/* Answers epsilon at delta = given, or delta at epsilon = given; checked by the caller. */
+DPMF_MUST_CHECK dpmf_status account_request_answer(account_request *r, int of_epsilon, double sigma, double given,
+                                                   dpmf_privacy *out);
 
 /* account/gaussian.c: the parts of an answer that follow from sigma and delta: mu, rho, what it would be without the sampling. */
 dpmf_privacy account_privacy(const account_request *r, double sigma, double epsilon, double delta);
+/* mu of the whole run if nothing were sampled: always a bound. */
+double account_known_mu(const account_request *r, double sigma);
 
 DPMF_MUST_CHECK dpmf_status account_check_sigma(double sigma);
 DPMF_MUST_CHECK dpmf_status account_check_epsilon(double epsilon);

@@ -157,7 +157,7 @@ static dpmf_status find_order(const best *b, objective of, double *out) {
 
 static dpmf_status check_question(const account_request *r) {
     if (!r->simulated && r->question.picks == 0 && !account_cap_binds(&r->question) && !counted_applies(&r->question) &&
-        (r->options.engine == DPMF_ENGINE_AUTO || r->options.engine == DPMF_ENGINE_RDP))
+        !(r->question.overlap > 1) && (r->options.engine == DPMF_ENGINE_AUTO || r->options.engine == DPMF_ENGINE_RDP))
         return DPMF_OK;
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "tuning needs the Renyi divergences of a run: sampling none, poisson and block-cyclic without a "

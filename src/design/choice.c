@@ -426,6 +426,15 @@ static void warn_sampling(dpmf_design *d, const dpmf_candidate *c) {
              d->problem.participation->text);
         return;
     }
+    if (d->options.separation_low > 0 && !d->options.federated && d->options.epochs > 1) {
+        warn(d,
+             "The guarantee assumes fixed groups in turn: a unit takes part in rounds that are exactly %lld apart, and "
+             "at "
+             "most %lld times (%s). Somebody who misses a round waits for the group's next turn.",
+             (long long)d->problem.participation->separation, (long long)d->problem.participation->count,
+             d->problem.participation->text);
+        return;
+    }
     if (dpmf_sampling_is_none(s) && !d->options.federated && d->options.epochs > 1)
         warn(d,
              "The guarantee assumes the same order of the data in every pass: a unit's steps are exactly %lld apart "

@@ -114,6 +114,24 @@ static dpmf_status check_federated(const dpmf_design_options *o, int64_t steps) 
     return DPMF_OK;
 }
 
+/* Fixed groups in turn: their number is the separation. */
+static dpmf_status check_turns(const dpmf_design_options *o, int64_t steps) {
+    if (o->federated || o->separation_low == 0) return DPMF_OK;
+    if (o->separation_low < 1 || o->separation_low > steps || o->separation_high != 0)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "design: separations %lld to %lld without federated, accepted: 1 to %lld, and 0",
+                         (long long)o->separation_low, (long long)o->separation_high, (long long)steps);
+    if (o->sampling != DPMF_SAMPLING_NONE || o->any_sampling || o->participation != NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "design: a separation excludes sampling and patterns from a file: groups take part in turn");
+    if (o->epochs != (steps - 1) / o->separation_low + 1)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "design: %lld epochs of steps that are %lld apart, accepted with %lld steps: %lld",
+                         (long long)o->epochs, (long long)o->separation_low, (long long)steps,
+                         (long long)((steps - 1) / o->separation_low + 1));
+    return DPMF_OK;
+}
+
 static dpmf_status check_given(const dpmf_design_options *o, int64_t steps) {
     const dpmf_participation *p = o->participation;
     if (p == NULL) return DPMF_OK;
@@ -156,6 +174,7 @@ static dpmf_status check_question(const dpmf_workload *workload, const dpmf_desi
                          (int)o->precision);
     TRY(check_numbers(o, workload->steps));
     TRY(check_federated(o, workload->steps));
+    TRY(check_turns(o, workload->steps));
     TRY(check_given(o, workload->steps));
     TRY(account_unit_check(o->unit));
     return o->families == NULL ? DPMF_OK : check_families(o->families);
@@ -190,7 +209,7 @@ static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_
     d->probability = (d->part_of_epoch ? part : (double)o->epochs) / (double)workload->steps;
     const int64_t steps = workload->steps;
     dpmf_participation_kind kind = o->federated ? DPMF_PARTICIPATION_MIN_SEPARATION : DPMF_PARTICIPATION_CYCLIC;
-    const int64_t apart = o->federated ? o->separation_low : (steps - 1) / o->epochs + 1;
+    const int64_t apart = o->separation_low > 0 ? o->separation_low : (steps - 1) / o->epochs + 1;
     const int64_t count = o->federated ? o->epochs : (steps - 1) / apart + 1; /* of whole passes there may be fewer */
     if (o->epochs == 1) kind = DPMF_PARTICIPATION_SINGLE;
     if (o->participation != NULL) {

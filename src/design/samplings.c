@@ -248,7 +248,7 @@ static const int64_t COMPARED_STEPS = 65536;
 
 dpmf_status design_compare_samplings(dpmf_design *d) {
     const double chosen = d->candidates[d->chosen].compared;
-    if (d->options.federated || d->options.participation != NULL) return DPMF_OK;
+    if (d->options.federated || d->options.separation_low > 0 || d->options.participation != NULL) return DPMF_OK;
     TRY(find_baseline(d));
     if (d->options.sampling != DPMF_SAMPLING_NONE || d->problem.steps > COMPARED_STEPS) return DPMF_OK;
     double least = d->baseline_sampled > 0 ? d->baseline_sampled : INFINITY;

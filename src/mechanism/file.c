@@ -313,8 +313,10 @@ dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps,
         return DPMF_OK;
     }
     /* accounts that depend on numbers only, not on C */
-    const int composed = account_sampling_composes(&m->sampling) ||
-                         (account_sampling_allocates(&m->sampling) && strategy_bands(m->strategy) == 1);
+    const int one_band = strategy_bands(m->strategy) == 1;
+    const int composed =
+        (account_sampling_composes(&m->sampling) && (one_band || !account_sampling_overlaps(&m->sampling))) ||
+        (account_sampling_allocates(&m->sampling) && one_band);
     if (!dpmf_sampling_is_none(&m->sampling) && !composed)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "a part of a run under this sampling has no separate account; "
                                                  "the epsilon of the whole run holds for every part of it");

@@ -158,12 +158,12 @@ static dpmf_status check_sampling(const dpmf_mechanism *m) {
         return base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the sensitivity is of the %s, but there is %s sampling",
                          column ? "largest column" : "participation", column ? "no" : "");
     if (m->sampling.cap > 0 && m->sampling.units == 0)
-        return base_fail(DPMF_ERROR_ARGUMENT,
-                         "mechanism: a cap of %lld on the batch needs the number of units (cap:M:N)",
+        return base_fail(DPMF_ERROR_ARGUMENT, "mechanism: a cap of %lld needs the number of units (cap:M:N)",
                          (long long)m->sampling.cap);
-    int64_t accepted = account_sampling_bands(&m->sampling);
-    if (accepted == 0) return DPMF_OK;
-    if (strategy_bands(m->strategy) <= accepted && strategy_rows(m->strategy) == m->problem.steps) return DPMF_OK;
+    const int overlaps = account_sampling_overlaps(&m->sampling);
+    const int64_t accepted = overlaps ? m->problem.steps : account_sampling_bands(&m->sampling);
+    if (accepted == 0 || (strategy_bands(m->strategy) <= accepted && strategy_rows(m->strategy) == m->problem.steps))
+        return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT,
                      "mechanism: the strategy (%s) has %lld bands, but its sampling accepts at most %lld",
                      m->strategy->family, (long long)strategy_bands(m->strategy), (long long)accepted);

@@ -34,7 +34,8 @@ static dpmf_status check_covered(const noise_plan *plan, const dpmf_sampling *sa
     char text[64] = "";
     if (dpmf_sampling_is_none(sampling) || plan->route->exact == NOISE_EXACT_OWN) return DPMF_OK;
     if (account_sampling_composes(sampling) && sampling->cap == 0 && account_sampling_draws(sampling, NULL) == 0 &&
-        adjacency != DPMF_ADJACENCY_REPLACE_ONE && plan->route->exact == NOISE_EXACT_FEEDBACK)
+        adjacency != DPMF_ADJACENCY_REPLACE_ONE && plan->route->exact == NOISE_EXACT_FEEDBACK &&
+        !account_sampling_overlaps(sampling))
         return DPMF_OK;
     TRY(dpmf_sampling_format(sampling, text));
     return base_fail(DPMF_ERROR_UNSUPPORTED,

@@ -10,7 +10,7 @@
  *                             by quadrature; calibration uses its closed form (Balle and Wang 2018, Theorem 8)
  *     Poisson, block-cyclic   epsilon by inversion of the moment generating function; sigma comes from the certified
  *                             bound, so the contour's epsilon, near exact, must not exceed the claim
- *     caps, allocation, bins  epsilon at sigma and delta by the certified account, named with its theorem: the same curves, read
+ *     caps, allocation, bins, Poisson with several bands  epsilon at sigma and delta by the certified account, named with its theorem: the same curves, read
  *                             the other way
  *     simulation              there is no second route
  *
@@ -20,6 +20,7 @@
 #include "verify/verify.h"
 
 #include "account/account.h"
+#include "strategy/strategy.h"
 
 #include <math.h>
 
@@ -111,7 +112,7 @@ dpmf_status verify_privacy(verify_task *v) {
                            "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
     else if (account_sampling_composes(&m->sampling) && m->sampling.cap == 0 &&
              account_sampling_draws(&m->sampling, NULL) == 0)
-        return check_back(v, 1);
+        return check_back(v, !account_sampling_overlaps(&m->sampling) || strategy_bands(m->strategy) == 1);
     else if (found.confidence == 0)
         return check_back(v, 0);
     else

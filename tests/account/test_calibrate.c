@@ -107,7 +107,11 @@ static void test_sampling_amplifies_a_banded_strategy(void **state) {
     assert_true(found.probability == 1);
     sampling.count = 7;
     assert_int_equal(account_amplify(c, &sampling, 0, &found), DPMF_ERROR_ARGUMENT);
-    sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.01, 0, 0, 0, 0};
+    sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.01, 0, 0, 0, 0}; /* several bands: an account of its own */
+    OK(account_amplify(c, &sampling, 0, &found));
+    assert_int_equal(found.compositions, 100);
+    assert_true(found.overlap > 5 && found.overlap < 8);
+    sampling.cap = 5;
     assert_int_equal(account_amplify(c, &sampling, 0, &found), DPMF_ERROR_ARGUMENT);
     sampling = (dpmf_sampling){DPMF_SAMPLING_BALLS_IN_BINS, 0, 4, 0, 0, 0};
     assert_int_equal(account_amplify(c, &sampling, 0, &found), DPMF_ERROR_UNSUPPORTED);

@@ -49,6 +49,34 @@ class Gaussian(Case):
         found = self.json("account", file, "--delta", 1e-6)
         self.assertEqual(found["sigma_per"], "replace-one sensitivity")
 
+    def test_risks_are_printed_and_are_targets(self):
+        found = self.json("account", "--sigma", 1, "--delta", 1e-6, "--risk")["risk"]
+        self.near(found["advantage"], 0.38292492254802624, 1e-12)  # 2 Phi(1/2) - 1
+        self.near([rate["tpr"] for rate in found["rates"] if rate["fpr"] == 0.01][0], 0.09236224808000646, 1e-9)
+        self.assertEqual((found["kind"], found["mu"], found["mu_remainder"]), ("exact", 1, 0))
+        text = run("account", "--sigma", 1, "--delta", 1e-6, "--risk")[1]
+        self.assertRegex(text, r"TPR at 0.01 +0.0923622")
+        self.assertIn("Risk for one unit", text)
+        sampled = ["--delta", 1e-6, "--sampling", "poisson:0.01", "--compositions", 100]
+        target = self.json("account", *sampled, "--tpr", 0.02, "--fpr", 0.01)
+        self.assertLessEqual(target["risk"]["rates"][0]["tpr"], 0.02)
+        self.assertGreater(target["risk"]["rates"][0]["tpr"], 0.0199)
+        again = self.json("account", "--sigma", target["sigma"], *sampled, "--risk", "--fpr", 0.01)
+        self.assertLessEqual(again["risk"]["rates"][0]["tpr"], 0.02)
+        self.assertEqual(again["risk"]["mu_remainder"], 1e-6)
+        target = self.json("account", *sampled, "--advantage", 0.05)
+        self.assertLessEqual(target["risk"]["advantage"], 0.05)
+        self.assertGreater(target["risk"]["advantage"], 0.0499)
+
+    def test_risks_that_make_no_sense_are_refused(self):
+        for extra, part in ((["--sigma", 1, "--risk", "--fpr", 2], "below 1"), (["--sigma", 1, "--fpr", 0.1], "goes with"),
+                            (["--tpr", 0.1], "one rate"), (["--tpr", 0.1, "--fpr", 0.2], "above it"),
+                            (["--tpr", 0.1, "--advantage", 0.2, "--fpr", 0.2], "exclude"),
+                            (["--sigma", 1, "--advantage", 0.2], "find sigma"), (["--rho", 1, "--risk"], "needs --gaussian")):
+            code, _, message = run("account", "--delta", 1e-6, *extra)
+            self.assertNotEqual(code, 0)
+            self.assertIn(part, message)
+
     def test_a_group_moves_as_often_as_it_has_units(self):
         group = self.json("account", "--sigma", 6, "--delta", 1e-6, "--group", 3)
         self.assertEqual((group["kind"], group["group"]), ("exact", 3))
@@ -251,6 +279,65 @@ class Poisson(Case):
         self.assertTrue(all(a["epsilon"] < b["epsilon"] for a, b in zip(curve, curve[1:])))
 
 
+class Overlapping(Case):
+    """Poisson sampling of a C of several bands."""
+
+    def test_a_file_of_any_c_without_negative_entries_is_accounted_for(self):
+        file, one = self.path("blt.dpmf"), self.path("one.dpmf")
+        self.ok("evaluate", "--family", "toeplitz", "--steps", 200, "--participation", "full", "-o", file)
+        self.ok("evaluate", "--family", "identity", "--steps", 200, "--participation", "full", "-o", one)
+        before = 0
+        for probability in (0.005, 0.02, 0.1):
+            question = ("--sigma", 4, "--delta", 1e-6, "--sampling", "poisson:%g" % probability)
+            found, single = self.json("account", file, *question), self.json("account", one, *question)
+            self.assertEqual(found["kind"], "upper bound")
+            self.assertIn("overlapping columns", found["method"])
+            self.assertNotIn("overlapping", single["method"])
+            self.assertGreater(found["epsilon"], max(before, single["epsilon"]))
+            before = found["epsilon"]
+            self.assertLess(before, found["epsilon_without_sampling"])
+
+    def test_what_has_no_proof_is_refused(self):
+        file, other, signs = self.path("banded.dpmf"), self.path("replaced.dpmf"), self.path("signs.dpmf")
+        made = ("evaluate", "--family", "toeplitz", "--steps", 50, "--participation", "full")
+        self.ok(*made, "-o", file)
+        self.ok(*made, "--adjacency", "replace-one", "-o", other)
+        self.ok("evaluate", "--family", "toeplitz", "--steps", 50, "--parameters", self.write("c.json", '{"coefficients": [1, -0.5]}'),
+                "-o", signs)
+        poisson = ("--sigma", 4, "--delta", 1e-6, "--sampling", "poisson:0.02")
+        self.refused(1, "account", file, *poisson, "--group", 2, says="group")
+        self.refused(1, "account", other, *poisson, says="replace-one")
+        self.refused(1, "account", signs, *poisson, says="negative")
+
+
+class Guarantees(Case):
+    """Parts of a composition that are known by a guarantee or a curve."""
+
+    def test_a_group_is_refused_with_a_guarantee(self):
+        self.refused(2, "account", "--compose", "pure:1", "--group", 4, "--delta", 1e-6, says="--group")
+        self.refused(2, "account", "--compose", "pure:1", "--fpr", 0.1, "--delta", 1e-6, says="--fpr")
+
+    def test_the_condition_of_sampling_under_zero_out_is_stated(self):
+        words = ("account", "--compose", "pure:1@poisson:0.1", "--delta", 1e-6)
+        self.assertIn("exactly like one that was not drawn", " ".join(run(*words)[1].split()))
+        self.assertNotIn("not drawn", " ".join(run(*words, "--adjacency", "add-remove")[1].split()))
+
+    def test_a_curve_without_adjacency_is_no_replace_one_curve(self):
+        file = self.path("curve.json")
+        self.ok("account", "--sigma", 1, "--sampling", "poisson:0.01", "--compositions", 20, "--delta", 1e-6, "--export", file)
+        with open(file, encoding="utf-8") as source:
+            held = json.load(source)
+        del held["adjacency"]
+        self.write("curve.json", json.dumps(held))
+        self.json("account", "--compose", "pld:" + file, "--delta", 1e-6)
+        self.refused(2, "account", "--compose", "pld:" + file, "--adjacency", "replace-one", "--delta", 1e-6, says="adjacency")
+
+    def test_the_error_of_the_best_test_is_never_above_the_truth(self):
+        # 60 digits: sigma 0.06, prior 1/2
+        found = self.json("account", "--sigma", 0.06, "--delta", 1e-6, "--risk", "--prior", 0.5)["risk"]
+        self.assertLessEqual(found["bayes_error"], 3.93e-17)
+
+
 class BlockCyclic(Case):
     def test_block_cyclic_is_poisson_with_fewer_compositions(self):
         block = self.json("account", "--sigma", 1.2, "--delta", 1e-6, "--sampling", "block-cyclic:0.001,16",
@@ -268,7 +355,6 @@ class BlockCyclic(Case):
         self.assertEqual((held["compositions"], held["accounted_compositions"]), (160, 10))
         self.refused(2, "account", path, "--sigma", 1, "--delta", 1e-6, "--sampling", "block-cyclic:0.01,15",
                      says=["16 bands", "15"])
-        self.refused(2, "account", path, "--sigma", 1, "--delta", 1e-6, "--sampling", "poisson:0.01", says="16 bands")
         self.refused(2, "account", path, "--sigma", 1, "--delta", 1e-6, "--sampling", "block-cyclic:0.01,16",
                      "--compositions", 100, says=["100", "160"])
         # without sampling a whole run is one release
@@ -380,6 +466,33 @@ class Loaders(Case):
         self.refused(2, "account", one, two, "--delta", 1e-6, says="only one")
         self.refused(2, "account", "--compose", one, two, "--times", "1", "--delta", 1e-6, says="--times")
         self.refused(2, "account", "--compose", one, "--sigma", 1, "--delta", 1e-6, says="--sigma")
+
+    def test_guarantees_compose(self):
+        pure = self.json("account", "--compose", "pure:0.1", "--times", 100, "--delta", 1e-6)
+        self.assertAlmostEqual(pure["epsilon"], 4.77456759, delta=1e-7)  # Kairouz, Oh and Viswanath 2015, Theorem 3.3
+        self.assertEqual(pure["parts"][0]["guarantee"], "pure:0.1")
+        self.assertIn("Kairouz", pure["method"])
+        file = self.path("run.dpmf")
+        self.ok("design", "--steps", 32, "--epochs", 1, "--epsilon", 1, "--delta", 1e-6, "-o", file)
+        both = self.json("account", "--compose", file, "laplace:4", "pure:0.5@poisson:0.1", "--times", "1,3,10", "--delta", 1e-6)
+        self.assertGreater(both["epsilon"], 1.0)
+        self.assertLess(both["epsilon"], sum(part["epsilon_alone"] for part in both["parts"]))
+        self.assertIn("under the same adjacency", both["statement"])
+        self.refused(2, "account", "--compose", "pure:x", "--delta", 1e-6, says="accepted: pure:EPSILON")
+        self.refused(2, "account", "--compose", file, "pure:1", "--adjacency", "add-remove", "--delta", 1e-6, says="zero-out")
+        self.assertNotEqual(run("account", "--compose", "pure:1@poisson:0.1", "--adjacency", "replace-one", "--delta", 1e-6)[0], 0)
+
+    def test_curves_are_written_and_read(self):
+        curve, twice = self.path("curve.json"), ("--delta", 1e-6, "--sampling", "poisson:0.01", "--sigma", 1)
+        one = self.json("account", *twice, "--compositions", 200, "--export", curve)
+        both = self.json("account", *twice, "--compositions", 400)
+        self.assertAlmostEqual(self.json("account", "--compose", "pld:" + curve, "--delta", 1e-6)["epsilon"] / one["epsilon"], 1,
+                               delta=1e-3)
+        again = self.json("account", "--compose", "pld:" + curve, "--times", 2, "--delta", 1e-6)["epsilon"]
+        self.assertGreater(again, both["epsilon"] * (1 - 1e-4))
+        self.assertLess(again, 1.01 * both["epsilon"])
+        self.ok("account", "--compose", "laplace:2", "--times", 5, "--delta", 1e-6, "--export", curve)
+        self.refused(2, "account", "--rho", 1, "--delta", 1e-6, "--export", curve, says="--export")
 
 
 class Words(Case):

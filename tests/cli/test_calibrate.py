@@ -89,7 +89,7 @@ class Calibrate(Case):
         plain, out = self.saved(), self.path("out.dpmf")
         self.refused(2, "calibrate", plain, "--epsilon", 1, says="--delta")
         self.refused(2, "calibrate", says="FILE")
-        self.refused(2, "calibrate", plain, "--epsilon", 1, "--delta", 1e-5, "--sampling", "poisson:0.1", "-o", out,
+        self.refused(2, "calibrate", plain, "--epsilon", 1, "--delta", 1e-5, "--sampling", "block-cyclic:0.1,3", "-o", out,
                      says="4 bands")
         self.refused(2, "calibrate", plain, "--epsilon", 0, "--delta", 1e-5, "-o", out, says="epsilon 0")
         self.refused(1, "calibrate", self.path("none"), "--epsilon", 1, "--delta", 1e-5, "-o", out)
@@ -142,6 +142,22 @@ class First(Case):
         self.refused(2, "account", path, "--first", 17, says="1 to 16")
         self.refused(2, "account", path, "--first", 3, "--epsilon", 1, "--delta", 1e-6, says="not both")
         self.refused(2, "account", path, "--first", 3, "--sigma", 2, "--delta", 1e-6, says="--sigma")
+
+
+class Risks(Case):
+    def test_a_file_is_calibrated_for_a_largest_risk(self):
+        path = self.path("m.dpmf")
+        self.ok("evaluate", "--steps", 16, "--family", "bsr", "--bands", 2, "-o", self.path("plain.dpmf"))
+        for target in (("--advantage", 0.1), ("--tpr", 0.05, "--fpr", 0.01)):
+            made = self.json("calibrate", self.path("plain.dpmf"), "--delta", 1e-6, *target, "-o", path)
+            found = self.json("account", path, "--risk", *target[2:])
+            self.assertEqual(found["epsilon"], made["epsilon"])
+            value = found["risk"]["advantage"] if target[0] == "--advantage" else found["risk"]["rates"][0]["tpr"]
+            self.assertLessEqual(value, target[1])
+            self.assertGreater(value, 0.999 * target[1])
+            self.assertIn("Risk for one unit", made["statement"])
+        self.refused(2, "calibrate", path, "--delta", 1e-6, "--epsilon", 1, "--advantage", 0.1, says="one of")
+        self.refused(2, "calibrate", path, "--delta", 1e-6, says="one of")
 
 
 class Tuning(Case):

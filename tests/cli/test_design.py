@@ -198,6 +198,66 @@ class Federated(Case):
         self.refused(2, *self.BASE, "--participation", "min-sep:5,200..400", "--epochs", 5, says="--epochs")
 
 
+class Users(Case):
+    BASE = ["design", "--users", 100, "--rounds", 60, "--per-round", 5, "--epsilon", 8, "--delta", "1e-6", "--dim", 1000, "--families",
+            "banded-toeplitz,identity"]
+
+    def asked(self, users, rounds, most, *more):
+        return ["design", "--users", users, "--rounds", rounds, "--per-round", most, "--epsilon", 8, "--delta", "1e-6", "--dim", 1000,
+                "--families", "identity", *more]
+
+    def test_groups_in_turn_are_cyclic(self):
+        cases = {(101, 60, 5): "cyclic:3,21", (100, 20, 5): "single", (100, 21, 5): "cyclic:2,20", (7, 10, 3): "cyclic:4,3", (20, 6, 20): "cyclic:6,1", (100, 1, 1): "single"}
+        for (users, rounds, most), participation in cases.items():
+            found = self.json(*self.asked(users, rounds, most))
+            self.assertEqual(found["participation"], participation, (users, rounds, most))
+            self.assertEqual((found["steps"], found["users"], found["per_round"], found["unit"]), (rounds, users, most, "user"))
+
+    def test_the_figures_are_those_of_the_participation_itself(self):
+        for more, participation in (([], "cyclic:3,20"), (["--separation", 10], "minsep:6,10")):
+            path = self.path("m.dpmf")
+            chosen = self.json(*self.BASE, *more, "-o", path)["chosen"]
+            found = self.json("evaluate", "--steps", 60, "--family", "identity", "--participation", participation)
+            self.assertEqual(self.json("inspect", path)["participation"], participation)
+            self.assertTrue(self.json("verify", path)["ok"])
+            self.assertLess(chosen["rms_loss"], found["rms_loss"])
+
+    def test_a_separation_in_rounds_is_min_sep(self):
+        self.assertEqual(self.json(*self.BASE, "--separation", 10)["participation"], "minsep:6,10")
+        asked = self.json(*self.BASE, "--separation", "10..20")
+        self.assertEqual(asked["participation"], "minsep:6,10")
+        self.assertIsNotNone(asked["chosen"]["worst_ratio"])
+
+    def test_the_statement_and_the_page_are_about_users(self):
+        path, page = self.path("m.dpmf"), self.path("m.html")
+        said = self.ok(*self.BASE, "-o", path)
+        self.assertTrue(said.startswith("100 users, at most 5 in each of 60 rounds,"), said[:200])
+        self.assertIn("fixed groups in turn", " ".join(said.split()))
+        self.assertIn("Privacy unit: one user", " ".join(said.split()))
+        self.assertIsNone(self.json(*self.BASE)["sampling_would_save"])
+        self.ok("report", path, "-o", page)
+        with open(page, encoding="utf-8") as file:
+            content = file.read()
+        self.assertIn("one user", content)
+
+    def test_bad_numbers_are_named(self):
+        base = {"--users": 1000, "--rounds": 300, "--per-round": 20, "--epsilon": 8, "--delta": "1e-6"}
+
+        def refused(says, *more, **without):
+            given = {name: value for name, value in base.items() if name != without.get("name")}
+            self.refused(2, "design", *(one for pair in given.items() for one in pair), *more, says=says)
+
+        for name in base:
+            refused(name, name=name)
+        for option, value in (("--steps", 300), ("--epochs", 6), ("--participation", "min-sep:5,20"), ("--units", 1000)):
+            refused([option, "--users"], option, value)
+        refused(["--per-round 1001", "1000"], "--per-round", 1001, name="--per-round")
+        refused("--sampling poisson", "--sampling", "poisson")
+        for text in ("0", "20..", "30..20", "x", "20..301", "20.30", "..20", "-1"):
+            refused("--separation", "--separation", text)
+        refused(["--separation 51", "50", "1000", "20"], "--separation", 51)
+
+
 class Saved(Case):
     def test_the_file_carries_the_guarantee(self):
         path = self.path("m.dpmf")

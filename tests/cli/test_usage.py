@@ -12,7 +12,7 @@ from harness import DPMF, Case, run
 VERBS = ["plan", "design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify", "audit",
          "report", "bench", "help"]
 LATER_VERBS = ["predicts"]
-DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "stamps", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "group", "units", "unit",
+DESIGN_OPTIONS = ["steps", "epochs", "users", "rounds", "per-round", "separation", "workload", "participation", "stamps", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "group", "units", "unit",
                   "adjacency", "dim", "memory", "max-overhead", "families", "measure", "release", "threads", "json",
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
@@ -24,8 +24,8 @@ OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "
                     "loss", "tolerance", "weights", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound",
                     "per-step", "columns", "threads", "json", "out", "help"]
 ACCOUNT_OPTIONS = ["epochs", "tolerance", "epsilon", "delta", "sigma", "rho", "gaussian", "sampling", "compositions", "compose",
-                   "times", "first", "tuning", "batch-cap", "group", "units", "largest", "curve",
-                   "engine", "confidence", "seed", "log", "unit",
+                   "times", "export", "first", "tuning", "batch-cap", "group", "units", "largest", "curve", "risk", "fpr", "tpr",
+                   "advantage", "prior", "engine", "confidence", "seed", "log", "unit",
                    "adjacency", "threads", "json", "help"]
 NOISE_OPTIONS = ["dim", "rows", "offset", "count", "format", "clip", "key-file", "testing-seed", "state", "release",
                  "uncalibrated", "replay",
@@ -34,13 +34,14 @@ TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "s
                  "clip", "key-file", "testing-seed", "state", "release", "ledger", "budget", "data",
                  "test-data", "label", "user", "hold-out", "features", "cache", "scale",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
+                 "local-steps", "local-rate", "local-batch",
                  "checkpoint", "every", "public-test-curve", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["unit", "columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "sync-every", "clip",
                  "key-file", "testing-seed", "state", "release", "uncalibrated", "ledger", "budget", "json", "out", "help"]
 PLAN_OPTIONS = ["epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "units", "unit", "adjacency", "dim",
                 "memory", "max-overhead", "families", "within", "batch", "threads", "json", "out", "help"]
 OPTIONS = {"plan": PLAN_OPTIONS, "design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
-           "calibrate": ["epsilon", "delta", "sampling", "group", "unit", "threads", "json", "out", "help"],
+           "calibrate": ["epsilon", "delta", "sampling", "group", "risk", "fpr", "tpr", "advantage", "prior", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
            "query": ["columns", "clip", "mechanism", "range", "level", "column", "cdf", "smooth", "monotone", "json", "help"],
            "predict": ["data", "label", "user", "features", "cache", "scale", "model", "threads", "json", "out", "help"],

@@ -380,7 +380,10 @@ static dpmf_status fill_side(const grid_part *part, int reversed, double step, d
             if (k > 0) values[k] = fmin(values[k], values[k - 1]);
         }
         if (values[last] <= 4 * mass || i == LONGER || last == POINTS_MAX) {
-            *out = (side){last, values};
+            int64_t end = last; /* a constant end has no atoms */
+            while (end > 1 && values[end - 1] == values[last])
+                end--;
+            *out = (side){end, values};
             return DPMF_OK;
         }
         base_free(values);

@@ -326,7 +326,7 @@ static void choose_list_window(const summary *s, double step, grid_plan *plan) {
 
 static dpmf_status plan_list(const grid_list *list, double epsilon, double log_delta, double order_max,
                              grid_plan *out) {
-    double infinite = 0, steps = 0;
+    double log_none = 0, steps = 0;
     summary s = {0};
     TRY(summary_create(list, &s));
     const saddle_point at = saddle_find(cumulants, &s, epsilon, log_delta, order_max);
@@ -334,11 +334,11 @@ static dpmf_status plan_list(const grid_list *list, double epsilon, double log_d
     choose_list_window(&s, list->step, &plan);
     base_free(s.mass);
     for (int i = 0; i < list->count; i++) {
-        infinite += list->atoms[i].times * list->atoms[i].infinite;
+        log_none += list->atoms[i].times * log1p(-fmin(list->atoms[i].infinite, 1));
         steps += list->atoms[i].times;
     }
     /* 1e-14 per step: of the masses, which may be a little more than 1 */
-    plan.log_infinite = infinite > 0 ? log(infinite) + 1e-12 + 1e-14 * steps : -INFINITY;
+    plan.log_infinite = log_none < 0 ? log(-expm1(log_none)) + 1e-12 + 1e-14 * steps : -INFINITY;
     plan.predicted = plan.step * plan.step * (1 + plan.order) * steps / 12;
     *out = plan;
     return DPMF_OK;
@@ -389,8 +389,9 @@ done:
     return status;
 }
 
-static double wanted_step(const search *s, double steps) {
-    return fmin(0.25 / (1 + s->order), sqrt(12 * STEP * s->slack / ((1 + s->order) * steps)));
+static double wanted_step(const grid_source *source, const search *s, double steps) {
+    const double step = fmin(0.25 / (1 + s->order), sqrt(12 * STEP * s->slack / ((1 + s->order) * steps)));
+    return source->step_max > 0 ? fmin(step, source->step_max) : step;
 }
 
 /* The order and the step of a list are settled on the way. */
@@ -401,13 +402,13 @@ static dpmf_status compose_list(const grid_source *source, const account_questio
     grid_list list = {0};
     dpmf_status status = DPMF_OK;
     for (int round = 1;; round++) {
-        const double tolerance = fmin(0.5, s->order * s->slack), step = wanted_step(s, steps);
+        const double tolerance = fmin(0.5, s->order * s->slack), step = wanted_step(source, s, steps);
         const double mass = exp(fmax(s->log_delta, -640)) * CUT * tolerance / steps;
         TRY(list_create(source, step, mass, q->run, &list));
         TRY_DONE(plan_list(&list, s->epsilon, s->log_delta, ORDER_SLACK / s->slack, plan));
         s->order = plan->order;
         s->slack = account_slack(q, plan->epsilon);
-        int settled = wanted_step(s, steps) > 0.7 * step;
+        int settled = wanted_step(source, s, steps) > 0.7 * step;
         if (!q->of_epsilon) {
             const double before = s->log_delta;
             s->log_delta = fmin(fmax(plan->log_delta, source->enough < 0 ? fmax(source->enough, -690) : -690), -1e-3);
@@ -544,5 +545,31 @@ dpmf_status grid_answer(const grid_source *source, const account_question *q, ac
     }
     out->value = q->of_epsilon ? best.value * (1 + PAIR_ROUNDING) + off_grid : best.value;
     out->met = best.met;
+    return DPMF_OK;
+}
+
+/* Compositions about some points of the curve; what each of them says about all other points is a bound too. */
+dpmf_status grid_sweep(const grid_source *source, const account_question *q, int64_t count, double step,
+                       double *log_delta) {
+    enum { CENTRES = 32 };
+    const double off_grid = 1e-15 * steps_of(source), end = step * (double)(count - 1);
+    account_question here = *q;
+    search s = {.log_delta = -20, .part = 1, .order = 10};
+    here.of_epsilon = 0;
+    for (int64_t i = 0; i < count; i++)
+        log_delta[i] = 0;
+    for (int c = 0; c < CENTRES; c++) {
+        grid_plan plan;
+        grid_curve curve;
+        s.epsilon = here.given = end * c / (CENTRES - 1);
+        s.slack = account_slack(q, s.epsilon);
+        TRY(base_progress(q->run, "certifying a privacy curve", (double)c / CENTRES));
+        TRY(compose_list(source, &here, &s, &plan, &curve));
+        for (int64_t i = 0; i < count; i++) {
+            const double at = (double)i * step * (1 - PAIR_ROUNDING) - off_grid;
+            log_delta[i] = fmin(log_delta[i], grid_curve_log_delta(&curve, fmax(at, 0)) + PAIR_ROUNDING);
+        }
+        grid_curve_free(&curve);
+    }
     return DPMF_OK;
 }

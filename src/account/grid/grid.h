@@ -29,11 +29,20 @@ typedef struct grid_source {
     const account_pair *pair;
     int count, reversed;
     const grid_part *parts;
+    double
+        step_max; /* of a list, not 0: the largest step of its grid, where few losses make the curve bend within wider ones */
     double enough; /* of a list, not 0: a delta whose logarithm is below this needs no closer bound */
 } grid_source;
 
 /* Value and met of *out: an upper bound in any case, INFINITY (of epsilon) or 0 (of ln delta) at worst. */
 DPMF_MUST_CHECK dpmf_status grid_answer(const grid_source *source, const account_question *q, account_answer *out);
+
+/*
+ * The whole curve of a list: log_delta[i] is at least ln delta(i step), i < count, and near it while that is above the last one's. The
+ * question has the wanted slack and the run.
+ */
+DPMF_MUST_CHECK dpmf_status grid_sweep(const grid_source *source, const account_question *q, int64_t count, double step,
+                                       double *log_delta);
 
 /* ---- account/grid/atoms.c: curves of Gaussian and of Poisson-subsampled Gaussian pairs, as parts ---- */
 
