@@ -36,7 +36,25 @@ static int check_usage(const arguments *given) {
                     "--ledger and --noiseless exclude each other: without noise there is nothing to account for");
     if (option_is(given, OPTION_OPTIMIZER, "adam") && option_given(given, OPTION_MOMENTUM))
         return fail(EXIT_USAGE, "--momentum belongs to --optimizer sgd");
+    static const option_id local[] = {OPTION_LOCAL_RATE, OPTION_LOCAL_BATCH};
+    for (size_t i = 0; i < sizeof local / sizeof *local; ++i)
+        if (option_given(given, local[i]) && !option_given(given, OPTION_LOCAL_STEPS))
+            return fail(EXIT_USAGE, "--%s needs --local-steps L", options[local[i]].name);
+    if (option_given(given, OPTION_LOCAL_STEPS) && !option_given(given, OPTION_LOCAL_RATE))
+        return fail(EXIT_USAGE, "--local-steps needs --local-rate R");
     return curve_check(given);
+}
+
+/* X, or max:X. */
+static int read_zero_above(training *t) {
+    const char *text = option_text(t->given, OPTION_ZERO_ABOVE);
+    char shown[SHOWN];
+    t->how.zero_largest = strncmp(text, "max:", 4) == 0;
+    if (read_number(text + (t->how.zero_largest ? 4 : 0), &t->how.zero_above) && t->how.zero_above <= 1e300 &&
+        (t->how.zero_largest ? t->how.zero_above > 0.0 : t->how.zero_above >= 0.0))
+        return 0;
+    return fail(EXIT_USAGE, "--zero-above %s: a number from 0 to 1e300 is accepted, or max: and one above 0",
+                show(text, shown));
 }
 
 /*
@@ -85,7 +103,7 @@ static int find_state(training *t) {
     return length < TRAINING_PATH ? 0 : fail(EXIT_USAGE, "--state: the name is too long");
 }
 
-static void read_options(training *t) {
+static int read_options(training *t) {
     const arguments *given = t->given;
     dpmf_trainer_options *o = &t->how;
     *o = dpmf_trainer_options_defaults();
@@ -93,7 +111,9 @@ static void read_options(training *t) {
     o->noiseless = option_given(given, OPTION_NOISELESS);
     o->exact = option_is(given, OPTION_RELEASE, "exact");
     o->clip = o->noiseless && !option_given(given, OPTION_CLIP) ? INFINITY : given->number[OPTION_CLIP];
-    o->zero_above = given->number[OPTION_ZERO_ABOVE];
+    o->local_steps = given->count[OPTION_LOCAL_STEPS];
+    o->local_rate = given->number[OPTION_LOCAL_RATE];
+    o->local_batch = given->count[OPTION_LOCAL_BATCH];
     o->by_unit = training_by_user(t);
     o->optimizer = option_is(given, OPTION_OPTIMIZER, "adam") ? DPMF_OPTIMIZER_ADAM : DPMF_OPTIMIZER_SGD;
     o->learning_rate = given->number[OPTION_LEARNING_RATE];
@@ -109,6 +129,7 @@ static void read_options(training *t) {
         o->reduce = training_together->reduce;
     }
     o->state_now = o->state != NULL && option_given(given, OPTION_LEDGER);
+    return read_zero_above(t);
 }
 
 /* An existing checkpoint is continued; one of another run is refused. */
@@ -194,6 +215,8 @@ static int prepare_training(training *t) {
     const training_team *team = training_together;
     /* Nothing has been written yet. Several processes stop together at their next exchange. */
     int code = team == NULL && !end_at_once(NULL) ? fail(EXIT_CANCELLED, "cancelled") : training_unit(t);
+    if (code == 0 && option_given(t->given, OPTION_LOCAL_STEPS) && !training_by_user(t))
+        code = fail(EXIT_USAGE, "--local-steps needs --unit user, or a FILE for users: users train locally");
     if (code == 0) code = training_data(t);
     end_later();
     code = all(code);
@@ -201,7 +224,8 @@ static int prepare_training(training *t) {
     if (code != 0) return code;
     code = all(find_state(t));
     if (code != 0) return code;
-    read_options(t);
+    code = all(read_options(t));
+    if (code != 0) return code;
     dpmf_status status = team != NULL ? DPMF_OK : key_from_options(t->given, t->key);
     code = status == DPMF_OK ? 0 : fail_status(status, NULL);
     if (team != NULL) code = team->key(t);

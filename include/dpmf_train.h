@@ -74,7 +74,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_scale(dpmf_dataset *dataset, c
  * Scattering features in place of pixels (Oyallon and Mallat 2015): a fixed function of each image, which costs no privacy and
  * makes a private linear model good (Tramer and Boneh 2021). Morlet filters of J scales and L angles, moduli of order 0, 1
  * and 2, smoothed and taken at every 2^J-th pixel; groups of three channels of an image normalised to mean 0 and
- * variance 1, rounded to half precision, and divided by the square root of their number. An image of c x h x w becomes
+ * variance 1 (with `pink` each path minus the mean and divided by the deviation that it has over fixed images of pink noise
+ * instead, which is better for colour photographs), rounded to half precision, and divided by the square root of their number. An image of c x h x w becomes
  * c (1 + J L + J (J - 1)/2 L^2) h' w'/4^J features, h' and w' its sides rounded up to multiples of 2^(J+1): 5184 for J = 2,
  * L = 8 and 28 x 28. The result is a function of the image and the options alone: the same bits on every machine.
  *
@@ -86,6 +87,7 @@ typedef struct dpmf_scattering_options {
     int64_t scales, angles; /* J, 1 to 6, with 2^J not above a side; L, 1 to 16 */
     const char *cache[2];   /* NULL: none */
     dpmf_run run;
+    int pink; /* 1: the scale of pink noise instead of groups of an image */
 } dpmf_scattering_options;
 
 typedef enum dpmf_cache_use {
@@ -100,7 +102,7 @@ typedef struct dpmf_scattering_result {
     char note[1024]; /* a file that was not used or not written, and the reason; empty: none */
 } dpmf_scattering_result;
 
-/* J = 2, L = 8, no cache. */
+/* J = 2, L = 8, groups, no cache. */
 DPMF_API dpmf_scattering_options dpmf_scattering_options_defaults(void);
 
 /* The data set needs the shape of its images. On failure it is unchanged; `result` may be NULL. */
@@ -137,8 +139,8 @@ typedef enum dpmf_optimizer { DPMF_OPTIMIZER_SGD = 0, DPMF_OPTIMIZER_ADAM } dpmf
 typedef struct dpmf_trainer_options {
     int64_t hidden;    /* 0: softmax regression; else one hidden layer with this number of units */
     double clip;       /* per unit, 2^-100 to 2^100; infinity: none, without noise only */
-    double zero_above; /* units whose norm is above this add nothing (Choquette-Choo et al. 2023, App. F.3, there by the
-                        * largest coordinate); 0: never */
+    double zero_above; /* units whose norm is above this add nothing (Choquette-Choo et al. 2023, App. F.3); 0: never */
+    int zero_largest;  /* 1: those whose largest absolute coordinate is, as it is there */
     int by_unit;       /* 1: the unit is the user: the mean of all its examples' gradients is clipped */
     dpmf_optimizer optimizer;
     double learning_rate;
@@ -165,6 +167,15 @@ typedef struct dpmf_trainer_options {
     int exact; /* 1: the exact release (dpmf_exact): the noise is on the grid of the sums, with a proof for what is released */
     const uint8_t *salt; /* as for noise: of parts 1 and up, that of part 0 (dpmf_trainer_salt) */
     int state_now;       /* as for noise */
+    /*
+     * Federated averaging (DP-FedAvg: McMahan et al. 2018): with by_unit and local_steps > 0 a user adds, in place of its
+     * gradient, the server's weights minus those after that number of steps of SGD from them, at local_rate and on its own
+     * examples: on all of them in each step, or on batches of local_batch in passes of random order. The optimizer above is
+     * the server's, and takes the sum of these updates, clipped like gradients, for a gradient.
+     */
+    int64_t local_steps;
+    double local_rate;
+    int64_t local_batch; /* 0: all */
 } dpmf_trainer_options;
 
 /*

@@ -45,7 +45,7 @@
  */
 enum { ARITHMETIC = 3 };
 
-enum { IDENTITY_SIZE = 4096 }; /* some 25 lines, none of which has more than 100 bytes */
+enum { IDENTITY_SIZE = 4096 }; /* some 30 lines, none of which has more than 100 bytes */
 
 static void add_text(base_text *w, const char *name, const char *value) {
     base_text_add(w, "%s: %s\n", name, value);
@@ -82,6 +82,13 @@ dpmf_status train_identify(const dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZ
     add_text(&w, "unit", o->by_unit ? "user" : "example");
     add_double(&w, "clip", o->clip);
     add_double(&w, "zero above", o->zero_above);
+    /* Lines of options that are off are left out: runs from before they existed keep their noise and their checkpoints. */
+    if (o->zero_largest) add_text(&w, "zero by", "the largest coordinate");
+    if (o->local_steps > 0) {
+        add_integer(&w, "local steps", o->local_steps);
+        add_double(&w, "local rate", o->local_rate);
+        add_integer(&w, "local batch", o->local_batch);
+    }
     add_text(&w, "noise", o->noiseless ? "none" : o->exact ? "private, exact" : "private");
     add_text(&w, "sampler", dpmf_sampler_get(t->sampler).text);
     add_integer(&w, "units", dpmf_sampler_identify(t->sampler).units);
@@ -116,17 +123,28 @@ done:
 }
 
 /* The value of a line "name: value\n", cut to what a message can show. */
-static const char *value_of(const char *line, char out[72]) {
+static void value_of(const char *line, char out[72]) {
     const size_t name = strcspn(line, ":\n"), length = strcspn(line, "\n");
     const size_t from = name + 2 < length ? name + 2 : length, shown = length - from < 70 ? length - from : 70;
     memcpy(out, line + from, shown);
     out[shown] = '\0';
-    return out;
+}
+
+/* Has the text a line of the same name? */
+static int has_line(const char *text, const char *line) {
+    const size_t name = strcspn(line, ":\n") + 1;
+    while (*text != '\0') {
+        if (strncmp(text, line, name) == 0) return 1;
+        text += strcspn(text, "\n");
+        text += *text != '\0';
+    }
+    return 0;
 }
 
 /* Refuses a text that is not the trainer's own identity; the message names the first field that differs. */
 static dpmf_status compare_identity(const char *held, const char *own, const char *path) {
     char shown[BASE_SHOWN_PATH], there[72], here[72];
+    const char *all_held = held, *all_own = own;
     for (;;) {
         const size_t a = strcspn(held, "\n"), b = strcspn(own, "\n");
         if (a != b || memcmp(held, own, a) != 0) break;
@@ -134,9 +152,18 @@ static dpmf_status compare_identity(const char *held, const char *own, const cha
         held += a + 1;
         own += b + 1;
     }
-    const int name = (int)strcspn(own, ":\n");
+    /* A field that only one of them has is off in the other. */
+    value_of(held, there);
+    value_of(own, here);
+    const char *field = own;
+    if (!has_line(all_own, held)) {
+        field = held;
+        snprintf(here, sizeof here, "off");
+    } else if (!has_line(all_held, own)) {
+        snprintf(there, sizeof there, "off");
+    }
     return base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: %.*s is %s in it and %s here",
-                     base_show_path(path, shown), name, own, value_of(held, there), value_of(own, here));
+                     base_show_path(path, shown), (int)strcspn(field, ":\n"), field, there, here);
 }
 
 /* ---- checkpoints ---- */

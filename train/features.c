@@ -122,10 +122,11 @@ static dpmf_status read_all(extraction *e) {
 static dpmf_status name_features(const dpmf_dataset *data, const dpmf_scattering_options *o, int64_t features,
                                  train_features_name *out) {
     const int64_t how[] = {data->channels, data->height, data->width, o->scales, o->angles};
-    const base_part parts[] = {{"dpmf scattering 1", 17}, {data->digest, 64}, {how, sizeof how}};
+    const base_part parts[] = {
+        {"dpmf scattering 1", 17}, {data->digest, 64}, {how, sizeof how}, {"pink noise", o->pink ? 10 : 0}};
     out->count = data->count;
     out->features = features;
-    return base_sha256(3, parts, out->digest);
+    return base_sha256(o->pink ? 4 : 3, parts, out->digest);
 }
 
 /* Reads the first file that is there; DPMF_ERROR_IO: there is none. A damaged one leaves a note and is as good as none. */
@@ -204,6 +205,7 @@ dpmf_status dpmf_dataset_scatter(dpmf_dataset *dataset, const dpmf_scattering_op
     e.factor = (float)(1.0 / sqrt((double)e.name.features));
     status = try_files(&e, &o, &made);
     if (status == DPMF_ERROR_IO) {
+        if (o.pink) TRY_DONE(train_scattering_measure(e.plan, e.set));
         TRY_DONE(base_alloc(threads, sizeof *e.room, "scattering", (void **)&e.room));
         for (int i = 0; i < threads; i++)
             TRY_DONE(train_scattering_room(e.plan, e.set, &e.room[i]));

@@ -4,7 +4,8 @@
  *
  * A layer's gradient for one example is d x' (d the derivative by its outputs, x its inputs with a 1 for the bias), so
  * |g|^2 = sum over layers |d|^2 (|x|^2 + 1): norms need no gradient (Goodfellow 2015). Once the rows d are multiplied by
- * f, one product gives the sum of all clipped gradients. Gradients of users are formed.
+ * f, one product gives the sum of all clipped gradients. Gradients of users are formed, and so are their updates
+ * (train/local.c), which go the same way from there.
  *
  * A batch goes through in blocks of whole units: TRAIN_LANES examples at a time through the model, in parallel; then the
  * product, in parallel over columns.
@@ -38,64 +39,22 @@ static int64_t stride(int64_t outputs) {
     return 8 * (((outputs + 7) / 8) | 1);
 }
 
-enum { COLUMNS = 256 }; /* of one item: enough that a product is worth a thread */
-
 static dpmf_status share_work(train_gradient *g, int64_t items, base_work work) {
-    if ((double)g->block.count * (double)g->model.dim >= g->worth) return base_pool_run(g->pool, items, work, g);
+    const train_local *local = &g->clip.local;
+    const double each = local->batch > 0 ? (double)g->members * (double)local->batch : (double)g->count;
+    const double examples = local->steps > 0 ? each * (double)local->steps : (double)g->count;
+    if (examples * (double)g->model.dim >= g->worth) return base_pool_run(g->pool, items, work, g);
     for (int64_t i = 0; i < items; i++)
         TRY(work(g, i, 0));
     return DPMF_OK;
 }
 
-static int64_t pieces(int64_t columns) {
-    return (columns + COLUMNS - 1) / COLUMNS;
-}
-
-static int64_t add_items(const train_model *m) {
-    return pieces(m->features) + pieces(m->hidden) + 1;
-}
-
-/* sums[i, j] += sum over examples of d[example, i] rows[example][j], for one piece of the columns j. */
-static void add_layer(int64_t outputs, int64_t inputs, int64_t from, int64_t to, const float *d,
-                      const float *const *rows, int64_t piece, float *sums) {
-    const int64_t first = piece * COLUMNS, left = inputs - first;
-    const kernels_product job = {.rows = outputs,
-                                 .columns = left < COLUMNS ? left : COLUMNS,
-                                 .terms = to - from,
-                                 .a = d + from * outputs,
-                                 .a_stride = outputs,
-                                 .b = rows + from,
-                                 .b_first = first,
-                                 .c = sums + first,
-                                 .c_stride = inputs};
-    kernels_multiply_get()->multiply(&job);
-}
-
-static void add_bias(int64_t outputs, int64_t from, int64_t to, const float *d, float *sums) {
-    for (int64_t k = from; k < to; k++)
-        for (int64_t i = 0; i < outputs; i++)
-            sums[i] += d[k * outputs + i];
-}
-
-/* The sum over [from, to) of the block of derivatives x inputs, added to `sums` (columns of one item). */
-static void add_item(const train_model *m, const train_block *b, int64_t from, int64_t to, int64_t item, float *sums) {
-    const int64_t first = pieces(m->features), second = pieces(m->hidden);
-    if (item < first) {
-        add_layer(m->outputs, m->features, from, to, b->first, b->x, item, sums);
-    } else if (item < first + second) {
-        add_layer(m->classes, m->hidden, from, to, b->second, b->hidden_rows, item - first, sums + m->second);
-    } else {
-        add_bias(m->outputs, from, to, b->first, sums + m->first_bias);
-        if (m->hidden > 0) add_bias(m->classes, from, to, b->second, sums + m->second_bias);
-    }
-}
-
 static void add_layer_exactly(const train_gradient *g, int64_t outputs, int64_t inputs, const double *d,
                               const float *const *rows, int64_t piece, int64_t *sums) {
-    const int64_t first = piece * COLUMNS, left = inputs - first;
+    const int64_t first = piece * TRAIN_COLUMNS, left = inputs - first;
     const kernels_exact job = {.rows = outputs,
-                               .columns = left < COLUMNS ? left : COLUMNS,
-                               .terms = g->block.count,
+                               .columns = left < TRAIN_COLUMNS ? left : TRAIN_COLUMNS,
+                               .terms = g->count,
                                .a = d,
                                .a_stride = stride(outputs),
                                .b = rows,
@@ -108,7 +67,7 @@ static void add_layer_exactly(const train_gradient *g, int64_t outputs, int64_t 
 
 static void add_bias_exactly(const train_gradient *g, int64_t outputs, const double *d, const train_input *input,
                              int64_t *sums) {
-    for (int64_t k = 0; k < g->block.count; k++, d += stride(outputs)) {
+    for (int64_t k = 0; k < g->count; k++, d += stride(outputs)) {
         const double scale = train_one_of(&input[k]) * g->grid.per_step;
         for (int64_t i = 0; i < outputs; i++)
             sums[i] += train_integer(d[i] * scale);
@@ -118,18 +77,17 @@ static void add_bias_exactly(const train_gradient *g, int64_t outputs, const dou
 static dpmf_status add_exactly(void *context, int64_t item, int worker) {
     train_gradient *g = context;
     const train_model *m = &g->model;
-    const train_block *b = &g->block;
-    const int64_t first = pieces(m->features), second = pieces(m->hidden);
+    const int64_t first = train_pieces(m->features), second = train_pieces(m->hidden);
     (void)worker;
     if (item < first) {
-        add_layer_exactly(g, m->outputs, m->features, b->first_clipped, b->x, item, g->sums);
+        add_layer_exactly(g, m->outputs, m->features, g->first_clipped, g->block.x, item, g->sums);
     } else if (item < first + second) {
-        add_layer_exactly(g, m->classes, m->hidden, b->second_clipped, b->hidden_rows, item - first,
+        add_layer_exactly(g, m->classes, m->hidden, g->second_clipped, g->block.hidden_rows, item - first,
                           g->sums + m->second);
     } else {
-        add_bias_exactly(g, m->outputs, b->first_clipped, b->input, g->sums + m->first_bias);
+        add_bias_exactly(g, m->outputs, g->first_clipped, g->input, g->sums + m->first_bias);
         if (m->hidden > 0)
-            add_bias_exactly(g, m->classes, b->second_clipped, b->hidden_input, g->sums + m->second_bias);
+            add_bias_exactly(g, m->classes, g->second_clipped, g->hidden_input, g->sums + m->second_bias);
     }
     return DPMF_OK;
 }
@@ -137,25 +95,40 @@ static dpmf_status add_exactly(void *context, int64_t item, int worker) {
 enum { SLICE = 4096 }; /* coordinates of a group that one item adds up: enough to be worth a thread */
 
 /* An example whose features are not finite is of a user whose gradient is not. */
-static int usable(const train_block *b, int64_t from, int64_t to) {
+static int usable(const train_gradient *g, int64_t from, int64_t to) {
     for (int64_t i = from; i < to; i++)
-        if (isnan(b->input[i].square)) return 0;
+        if (isnan(g->input[i].square)) return 0;
     return 1;
 }
 
-/* v and f of one user of the group. */
+static train_zero zero_of(const train_gradient *g) {
+    return (train_zero){g->clip.zero_above, g->clip.zero_largest};
+}
+
+/* v and f of one user of the group: v/n is the mean of its gradients, or v is its update. */
 static dpmf_status form_user(void *context, int64_t item, int worker) {
     train_gradient *g = context;
     const train_model *m = &g->model;
-    train_block *b = &g->block;
-    const int64_t unit = g->group + item, from = b->start[unit], to = b->start[unit + 1];
+    const train_block *b = &g->block;
+    const int64_t unit = g->group + item, from = g->start[unit], to = g->start[unit + 1];
     float *v = g->users + item * m->dim;
-    (void)worker;
-    memset(v, 0, (size_t)m->dim * sizeof *v);
-    for (int64_t k = 0; k < add_items(m); k++)
-        add_item(m, b, from, to, k, v);
-    train_clip_vector(&g->grid, g->clip.zero_above, m->dim, v, to - from, &b->factor[unit], &b->clipped[unit]);
-    if (!usable(b, from, to)) b->factor[unit] = 0;
+    int64_t count = to - from;
+    if (g->clip.local.steps > 0) {
+        const train_local_user user = {g->name[unit], count, b->x + from, b->label + from};
+        train_local_update(&g->clip.local, m, g->weights, g->round, &user, worker, &g->lanes[worker], v);
+        count = 1;
+    } else {
+        memset(v, 0, (size_t)m->dim * sizeof *v);
+        for (int64_t k = 0; k < train_block_items(m); k++)
+            train_block_add(m, b, from, to, k, v);
+    }
+    if (isinf(g->clip.clip)) {
+        g->factor[unit] = 1;
+        g->changed[unit] = 0;
+    } else {
+        train_clip_vector(&g->grid, zero_of(g), m->dim, v, count, &g->factor[unit], &g->changed[unit]);
+    }
+    if (!usable(g, from, to)) g->factor[unit] = 0;
     return DPMF_OK;
 }
 
@@ -164,9 +137,11 @@ static dpmf_status add_slice(void *context, int64_t item, int worker) {
     const int64_t dim = g->model.dim, from = item * SLICE, to = from + SLICE < dim ? from + SLICE : dim;
     (void)worker;
     for (int64_t k = 0; k < g->group_size; k++) {
-        const double factor = g->block.factor[g->group + k];
+        const double factor = g->factor[g->group + k];
         const float *v = g->users + k * dim;
-        for (int64_t i = from; factor > 0 && i < to; i++)
+        for (int64_t i = from; factor > 0 && i < to && g->plain != NULL; i++)
+            g->plain[i] += v[i];
+        for (int64_t i = from; factor > 0 && i < to && g->plain == NULL; i++)
             g->sums[i] += train_integer((double)v[i] * factor);
     }
     return DPMF_OK;
@@ -175,7 +150,7 @@ static dpmf_status add_slice(void *context, int64_t item, int worker) {
 static dpmf_status add_freely(void *context, int64_t item, int worker) {
     train_gradient *g = context;
     (void)worker;
-    add_item(&g->model, &g->block, 0, g->block.count, item, g->plain);
+    train_block_add(&g->model, &g->block, 0, g->count, item, g->plain);
     return DPMF_OK;
 }
 
@@ -196,34 +171,32 @@ static dpmf_status finish_plain(train_gradient *g) {
 
 /* Adds the clipped gradients of the block's units to the sums, or, without a clip norm, to gradient->plain ... */
 static dpmf_status clip_and_add(train_gradient *g) {
-    if (isinf(g->clip.clip)) {
+    if (isinf(g->clip.clip) && g->clip.local.steps == 0) {
         /* A user's derivatives are divided by the number of its examples. */
-        const train_block *b = &g->block;
-        for (int64_t u = 0; u < b->units; u++) {
-            const int64_t from = b->start[u], to = b->start[u + 1];
-            const double share = usable(b, from, to) ? 1.0 / (double)(to - from) : 0;
+        for (int64_t u = 0; u < g->members; u++) {
+            const int64_t from = g->start[u], to = g->start[u + 1];
+            const double share = usable(g, from, to) ? 1.0 / (double)(to - from) : 0;
             for (int64_t i = from; i < to && share < 1; i++) {
-                scale_row(g->model.outputs, i, share, b->first);
-                if (g->model.hidden > 0) scale_row(g->model.classes, i, share, b->second);
+                scale_row(g->model.outputs, i, share, g->block.first);
+                if (g->model.hidden > 0) scale_row(g->model.classes, i, share, g->block.second);
             }
         }
-        return share_work(g, add_items(&g->model), add_freely);
+        return share_work(g, train_block_items(&g->model), add_freely);
     }
     if (g->clip.by_unit) {
-        const train_block *b = &g->block;
-        for (g->group = 0; g->group < b->units; g->group += g->group_size) {
-            const int64_t left = b->units - g->group;
+        for (g->group = 0; g->group < g->members; g->group += g->group_size) {
+            const int64_t left = g->members - g->group;
             g->group_size = left < g->users_room ? left : g->users_room;
             TRY(share_work(g, g->group_size, form_user));
             for (int64_t u = g->group; u < g->group + g->group_size; u++)
-                g->clipped += b->clipped[u];
+                g->clipped += g->changed[u];
             TRY(share_work(g, (g->model.dim + SLICE - 1) / SLICE, add_slice));
         }
         return DPMF_OK;
     }
-    for (int64_t i = 0; i < g->block.count; i++)
-        g->clipped += g->block.clipped[i];
-    return share_work(g, add_items(&g->model), add_exactly);
+    for (int64_t i = 0; i < g->count; i++)
+        g->clipped += g->changed[i];
+    return share_work(g, train_block_items(&g->model), add_exactly);
 }
 
 /* ---- the sum of a batch ---- */
@@ -247,28 +220,22 @@ static int64_t unit_size(const train_gradient *g, int64_t unit) {
 
 static dpmf_status allocate_block(train_gradient *g) {
     const train_model *m = &g->model;
-    train_block *b = &g->block;
     int64_t largest = 1;
     for (int64_t u = 0; g->clip.by_unit && u < g->data->units; u++)
         if (unit_size(g, u) > largest) largest = unit_size(g, u);
-    b->room = largest > BLOCK ? largest : BLOCK;
-    TRY(base_alloc(b->room, sizeof *b->x, "a batch", (void **)&b->x));
-    TRY(base_alloc(b->room, sizeof *b->label, "a batch", (void **)&b->label));
-    TRY(base_alloc(b->room + 1, sizeof *b->start, "a batch", (void **)&b->start));
-    TRY(base_alloc(b->room * m->outputs, sizeof(float), "a batch", (void **)&b->first));
-    TRY(base_alloc(b->room * m->classes, sizeof(float), "a batch", (void **)&b->second));
-    TRY(base_alloc(b->room * m->hidden, sizeof(float), "a batch", (void **)&b->hidden));
-    TRY(base_alloc(b->room, sizeof *b->hidden_rows, "a batch", (void **)&b->hidden_rows));
-    TRY(base_alloc(b->room, sizeof *b->input, "a batch", (void **)&b->input));
-    TRY(base_alloc(b->room, sizeof *b->hidden_input, "a batch", (void **)&b->hidden_input));
-    TRY(base_alloc(b->room, sizeof *b->clipped, "a batch", (void **)&b->clipped));
-    TRY(base_alloc_doubles(b->room, "a batch", &b->factor));
+    const int64_t room = largest > BLOCK ? largest : BLOCK;
+    TRY(train_block_create(m, room, &g->block));
+    TRY(base_alloc(room + 1, sizeof *g->start, "a batch", (void **)&g->start));
+    TRY(base_alloc(room, sizeof *g->name, "a batch", (void **)&g->name));
+    TRY(base_alloc(room, sizeof *g->input, "a batch", (void **)&g->input));
+    TRY(base_alloc(room, sizeof *g->hidden_input, "a batch", (void **)&g->hidden_input));
+    TRY(base_alloc(room, sizeof *g->changed, "a batch", (void **)&g->changed));
+    TRY(base_alloc_doubles(room, "a batch", &g->factor));
     if (!g->clip.by_unit && isfinite(g->clip.clip)) {
-        TRY(base_alloc_doubles(b->room * stride(m->outputs), "a batch", &b->first_clipped));
-        TRY(base_alloc_doubles(b->room * stride(m->classes), "a batch", &b->second_clipped));
+        TRY(base_alloc_doubles(room * stride(m->outputs), "a batch", &g->first_clipped));
+        TRY(base_alloc_doubles(room * stride(m->classes), "a batch", &g->second_clipped));
     }
-    for (int64_t i = 0; i < b->room; i++)
-        b->hidden_rows[i] = b->hidden + i * m->hidden;
+    if (g->clip.local.steps > 0) TRY(train_local_open(m, base_pool_threads(g->pool), largest, &g->clip.local));
     return DPMF_OK;
 }
 
@@ -311,7 +278,8 @@ dpmf_status train_gradient_create(const dpmf_dataset *data, const train_model *m
     train_gradient *made = NULL;
     train_grid grid = {PLAIN_STEP, 1 / PLAIN_STEP, 0};
     const int64_t outputs = model->outputs + (model->hidden > 0 ? model->classes : 0);
-    if (isinf(clip.clip) && clip.zero_above > 0) clip.clip = 1.001 * clip.zero_above; /* no unit is clipped by that */
+    if (isinf(clip.clip) && clip.zero_above > 0) /* no unit is clipped by that */
+        clip.clip = 1.001 * clip.zero_above * (clip.zero_largest ? sqrt((double)model->dim) : 1);
     if (!isinf(clip.clip)) TRY(train_grid_choose(clip.clip, clip.units, clip.noise, clip.grid, outputs, &grid));
     TRY(base_alloc(1, sizeof *made, "the gradient", (void **)&made));
     made->grid = grid;
@@ -334,19 +302,16 @@ void train_gradient_free(train_gradient *g) {
         train_lanes_free(&g->lanes[i]);
     base_free(g->lanes);
     base_free(g->users);
-    base_free((void *)g->block.x);
-    base_free(g->block.label);
-    base_free(g->block.start);
-    base_free(g->block.first);
-    base_free(g->block.second);
-    base_free(g->block.hidden);
-    base_free((void *)g->block.hidden_rows);
-    base_free(g->block.input);
-    base_free(g->block.hidden_input);
-    base_free(g->block.clipped);
-    base_free(g->block.first_clipped);
-    base_free(g->block.second_clipped);
-    base_free(g->block.factor);
+    train_block_free(&g->block);
+    train_local_close(&g->clip.local);
+    base_free(g->start);
+    base_free(g->name);
+    base_free(g->input);
+    base_free(g->hidden_input);
+    base_free(g->changed);
+    base_free(g->first_clipped);
+    base_free(g->second_clipped);
+    base_free(g->factor);
     base_free(g->turned.first);
     base_free(g->turned.second);
     base_free(g->unit_start);
@@ -357,17 +322,9 @@ void train_gradient_free(train_gradient *g) {
 }
 
 static void add_example(train_gradient *g, int64_t example) {
-    train_block *b = &g->block;
-    b->x[b->count] = g->data->x + example * g->data->features;
-    b->input[b->count] = g->data->input[example];
-    b->label[b->count++] = g->data->label[example];
-}
-
-/* Rows of `count` lanes as rows of examples. */
-static void take_rows(int64_t width, int64_t count, const float *lanes, float *rows) {
-    for (int64_t l = 0; l < count; l++)
-        for (int64_t i = 0; i < width; i++)
-            rows[l * width + i] = lanes[i * TRAIN_LANES + l];
+    g->block.x[g->count] = g->data->x + example * g->data->features;
+    g->block.label[g->count] = g->data->label[example];
+    g->input[g->count++] = g->data->input[example];
 }
 
 /* Examples [64 item, ...) of the block: derivatives, and where the unit is the example those as clipped. */
@@ -375,33 +332,26 @@ static dpmf_status derive_chunk(void *context, int64_t item, int worker) {
     train_gradient *g = context;
     const train_model *m = &g->model;
     train_block *b = &g->block;
-    train_lanes *lanes = &g->lanes[worker];
-    const int64_t from = item * TRAIN_LANES, left = b->count - from;
+    const int64_t from = item * TRAIN_LANES, left = g->count - from;
     const int64_t count = left < TRAIN_LANES ? left : TRAIN_LANES;
-    train_model_forward(m, g->weights, &g->turned, count, b->x + from, lanes);
-    train_model_backward(m, g->weights, count, b->label + from, lanes);
-    take_rows(m->outputs, count, m->hidden > 0 ? lanes->back : lanes->first, b->first + from * m->outputs);
-    if (m->hidden > 0) {
-        take_rows(m->hidden, count, lanes->first, b->hidden + from * m->hidden);
-        take_rows(m->classes, count, lanes->second, b->second + from * m->classes);
-    }
-    for (int64_t i = from; i < from + count && b->first_clipped != NULL; i++) {
-        if (m->hidden > 0) b->hidden_input[i] = train_round_inputs(m->hidden, b->hidden + i * m->hidden);
+    train_block_derive(m, g->weights, &g->turned, from, count, &g->lanes[worker], b);
+    for (int64_t i = from; i < from + count && g->first_clipped != NULL; i++) {
+        if (m->hidden > 0) g->hidden_input[i] = train_round_inputs(m->hidden, b->hidden + i * m->hidden);
         /* The clipped derivatives of one example of the block; any thread. */
-        const train_layer layer[2] = {
-            {m->outputs, b->first + i * m->outputs, b->input[i], b->first_clipped + i * stride(m->outputs)},
-            {m->classes, b->second + i * m->classes, b->hidden_input[i], b->second_clipped + i * stride(m->classes)}};
-        train_clip_layers(&g->grid, g->clip.zero_above, m->hidden > 0 ? 2 : 1, layer, &b->clipped[i]);
+        const train_layer layer[2] = {{m->outputs, b->first + i * m->outputs, g->input[i], m->features, b->x[i],
+                                       g->first_clipped + i * stride(m->outputs)},
+                                      {m->classes, b->second + i * m->classes, g->hidden_input[i], m->hidden,
+                                       b->hidden_rows[i], g->second_clipped + i * stride(m->classes)}};
+        train_clip_layers(&g->grid, zero_of(g), m->hidden > 0 ? 2 : 1, layer, &g->changed[i]);
     }
     return DPMF_OK;
 }
 
 static dpmf_status finish_block(train_gradient *g) {
-    train_block *b = &g->block;
-    if (b->count == 0) return DPMF_OK;
-    TRY(share_work(g, (b->count + TRAIN_LANES - 1) / TRAIN_LANES, derive_chunk));
+    if (g->count == 0) return DPMF_OK;
+    if (g->clip.local.steps == 0) TRY(share_work(g, (g->count + TRAIN_LANES - 1) / TRAIN_LANES, derive_chunk));
     TRY(clip_and_add(g));
-    b->count = b->units = 0;
+    g->count = g->members = 0;
     return DPMF_OK;
 }
 
@@ -412,7 +362,7 @@ dpmf_status train_gradient_sum(train_gradient *g, const float *weights, int64_t 
     if (g->plain != NULL) memset(g->plain, 0, (size_t)g->model.dim * sizeof *g->plain);
     g->weights = weights;
     g->units = g->clipped = 0;
-    g->block.count = g->block.units = 0;
+    g->count = g->members = 0;
     train_model_turn(&g->model, weights, &g->turned);
     for (int64_t i = part; i < count; i += parts) {
         if (batch[i] < 0 || batch[i] >= units)
@@ -420,15 +370,15 @@ dpmf_status train_gradient_sum(train_gradient *g, const float *weights, int64_t 
                              units - 1);
         const int64_t size = unit_size(g, batch[i]);
         if (size == 0) continue; /* a user without examples adds nothing */
-        if (g->block.count + size > g->block.room) TRY(finish_block(g));
-        train_block *b = &g->block;
-        b->start[b->units++] = b->count;
+        if (g->count + size > g->block.room) TRY(finish_block(g));
+        g->name[g->members] = batch[i];
+        g->start[g->members++] = g->count;
         if (!g->clip.by_unit)
             add_example(g, batch[i]);
         else
             for (int64_t k = g->unit_start[batch[i]]; k < g->unit_start[batch[i] + 1]; k++)
                 add_example(g, g->unit_member[k]);
-        b->start[b->units] = b->count;
+        g->start[g->members] = g->count;
         g->units++;
     }
     TRY(finish_block(g));

@@ -145,10 +145,28 @@ static double norms_of(int layers, const train_layer *layer, double *given_away)
     return sqrt(norm);
 }
 
-void train_clip_layers(const train_grid *grid, double zero_above, int layers, const train_layer *layer, int *clipped) {
+/* Numbers that are not finite are for the norm to find. */
+static double largest_of(int64_t count, const float *v) {
+    float largest = 0;
+    for (int64_t i = 0; i < count; i++)
+        largest = fabsf(v[i]) > largest ? fabsf(v[i]) : largest;
+    return (double)largest;
+}
+
+/* The largest coordinate of d x': the largest derivative times the largest input, or times the bias's 1. */
+static double largest_of_layers(int layers, const train_layer *layer) {
+    double largest = 0;
+    for (int l = 0; l < layers; l++)
+        largest = fmax(largest, largest_of(layer[l].outputs, layer[l].d) *
+                                    fmax(largest_of(layer[l].inputs, layer[l].x), train_one_of(&layer[l].input)));
+    return largest;
+}
+
+void train_clip_layers(const train_grid *grid, train_zero zero, int layers, const train_layer *layer, int *clipped) {
     double away = 0, f = 1;
     const double norm = norms_of(layers, layer, &away);
-    int met = isfinite(norm) && !(zero_above > 0 && norm > zero_above);
+    const double size = zero.above > 0 && zero.largest ? largest_of_layers(layers, layer) : norm;
+    int met = isfinite(norm) && !(zero.above > 0 && size > zero.above);
     const double most = (grid->radius - away - 1) * (1 - 0x1p-40) * grid->step;
     if (norm > most) f = most / norm;
     if (met) {
@@ -177,7 +195,7 @@ static double square_on_grid(int64_t dim, const float *v, double factor) {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-void train_clip_vector(const train_grid *grid, double zero_above, int64_t dim, const float *v, int64_t count,
+void train_clip_vector(const train_grid *grid, train_zero zero, int64_t dim, const float *v, int64_t count,
                        double *factor, int *clipped) {
     double sum = 0;
     for (int64_t from = 0; from < dim; from += SLICE)
@@ -186,7 +204,8 @@ void train_clip_vector(const train_grid *grid, double zero_above, int64_t dim, c
     const double most = (grid->radius - 0.5 * sqrt(size) - 1) * (1 - size * 0x1p-49);
     const double whole = grid->per_step / (double)count, limit = grid->radius * grid->radius;
     double s = norm * whole > most ? most / norm : whole;
-    int met = isfinite(norm) && most > 0 && !(zero_above > 0 && norm / (double)count > zero_above);
+    const double compared = (zero.above > 0 && zero.largest ? largest_of(dim, v) : norm) / (double)count;
+    int met = isfinite(norm) && most > 0 && !(zero.above > 0 && compared > zero.above);
     if (met) {
         met = square_on_grid(dim, v, s) * (1 + size * 0x1p-50) <= limit;
         for (int i = 0; !met && i < TRIES; i++) {

@@ -24,6 +24,7 @@
  *
  * Normalisation. Channels of the features (those of all colours one after the other) in groups of three, the last group
  * with one or two if three does not divide their number: v <- (v - mean)/sqrt(variance + 1e-5), the variance with n - 1.
+ * Or each path to the scale that it has over images of noise (train/pink.c), which keeps the contrast of an image.
  *
  * Route. Filters are real in frequency, because psi(-y, -x) is the conjugate of psi(y, x). They are made once per plan in double;
  * the rest is the kernel's (train/kernels/scatter/body.inc). Everything is made of basic operations, so that machines agree.
@@ -268,6 +269,7 @@ done:
 
 void train_scattering_free(train_scattering *plan) {
     if (plan == NULL) return;
+    base_free(plan->usual);
     base_free(plan->filters);
     base_free(plan->tables);
     base_free(plan);
@@ -288,6 +290,14 @@ static int64_t reflect(int64_t i, int64_t size) {
     return within < size ? within : period - within;
 }
 
+/* Every path of every colour to the scale that it has over images of noise. */
+static void scale_paths(const train_scattering *plan, int64_t lanes, float *numbers) {
+    const int64_t paths = kernels_scatter_paths(&plan->kernel), many = plan->channel / paths * lanes;
+    for (int64_t i = 0; i < plan->channels * paths; i++, numbers += many)
+        for (int64_t j = 0; j < many; j++)
+            numbers[j] = (numbers[j] - plan->usual[i % paths]) * plan->usual[paths + i % paths];
+}
+
 void train_scattering_apply(const train_scattering *plan, const kernels_scatter_set *set, int64_t count, const float *x,
                             float *room) {
     const kernels_scatter_plan *k = &plan->kernel;
@@ -305,5 +315,8 @@ void train_scattering_apply(const train_scattering *plan, const kernels_scatter_
             }
         set->scatter(k, image, scratch, room + c * plan->channel * lanes);
     }
-    set->normalise(plan->features, TRAIN_SCATTERING_GROUP * k->rows.outputs * k->columns.outputs, ADDED, room);
+    if (plan->usual != NULL)
+        scale_paths(plan, lanes, room);
+    else
+        set->normalise(plan->features, TRAIN_SCATTERING_GROUP * k->rows.outputs * k->columns.outputs, ADDED, room);
 }

@@ -16,11 +16,15 @@ typedef struct train_scattering {
     int64_t channel;                 /* features of each of the image's channels */
     int64_t features;
     float *filters, *tables;
+    float *usual; /* mean and 1/deviation of each path over noise; NULL: normalised in groups */
 } train_scattering;
 
 DPMF_MUST_CHECK dpmf_status train_scattering_create(int64_t channels, int64_t height, int64_t width, int64_t scales,
                                                     int64_t angles, train_scattering **out);
 void train_scattering_free(train_scattering *plan);
+
+/* From here on paths are put on the scale that they have over images of noise (train/pink.c). */
+DPMF_MUST_CHECK dpmf_status train_scattering_measure(train_scattering *plan, const kernels_scatter_set *set);
 
 /* Room of one thread, for train_scattering_apply with a set of the kernel. */
 DPMF_MUST_CHECK dpmf_status train_scattering_room(const train_scattering *plan, const kernels_scatter_set *set,

@@ -44,8 +44,34 @@ static dpmf_status check_clip(const dpmf_trainer_options *o, const dpmf_dataset 
                          TRAIN_CLIP_MAX, o->noiseless ? ", or infinity for none" : "");
     if (!(o->zero_above >= 0.0))
         return base_fail(DPMF_ERROR_ARGUMENT, "zero_above = %g, accepted: 0 (never) or above", o->zero_above);
+    if (o->zero_largest && !(o->zero_above > 0.0))
+        return base_fail(DPMF_ERROR_ARGUMENT, "zero_largest without zero_above, accepted: a zero_above over 0");
     if (o->by_unit && data->unit == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "the unit is the user, but the data set has no users");
+    return DPMF_OK;
+}
+
+static dpmf_status check_local(const dpmf_trainer_options *o) {
+    const double largest = 1e30; /* as the optimizer's */
+    if (o->local_steps < 0 || o->local_steps > INT32_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "local_steps = %" PRId64 ", accepted: 0 (none) to %d", o->local_steps,
+                         INT32_MAX);
+    if (o->local_steps == 0 && (o->local_rate != 0 || o->local_batch != 0))
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "local_rate = %g and local_batch = %" PRId64 " without local_steps, accepted: 0",
+                         o->local_rate, o->local_batch);
+    if (o->local_steps == 0) return DPMF_OK;
+    if (!o->by_unit)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "local_steps = %" PRId64 " where the unit is the example, accepted: 0; "
+                         "users train locally",
+                         o->local_steps);
+    if (!(o->local_rate > 0.0) || !(o->local_rate < largest))
+        return base_fail(DPMF_ERROR_ARGUMENT, "local_rate = %g, accepted: above 0 and below %g", o->local_rate,
+                         largest);
+    if (o->local_batch < 0)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "local_batch = %" PRId64 ", accepted: 0 (all of a user's examples) or above", o->local_batch);
     return DPMF_OK;
 }
 
@@ -124,9 +150,15 @@ static dpmf_status open_noise(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE],
 
 static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE]) {
     const dpmf_trainer_options *o = &t->options;
-    train_clip clip = {o->clip, o->zero_above, o->by_unit != 0, 0, 0, 0};
+    train_clip clip = {
+        .clip = o->clip,
+        .zero_above = o->zero_above,
+        .by_unit = o->by_unit != 0,
+        .zero_largest = o->zero_largest != 0,
+        .local = {.steps = o->local_steps, .rate = o->local_rate, .batch = o->local_batch, .seed = o->seed}};
     TRY(train_model_of(t->data->features, o->hidden, t->data->classes, &t->model));
     TRY(check_clip(o, t->data));
+    TRY(check_local(o));
     if (o->parts < 1 || o->part < 0 || o->part >= o->parts || o->parts > t->model.dim)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "part %" PRId64 " of %" PRId64 ", accepted: 0 to parts - 1 of 1 to %" PRId64
@@ -258,9 +290,10 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
     int64_t count = 0;
     if (dpmf_sampler_get(t->sampler).step != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
     TRY(dpmf_sampler_next(t->sampler, t->batch, &count));
+    t->gradient->round = t->step;
     dpmf_status status =
         train_gradient_sum(t->gradient, t->weights, count, t->batch, t->options.part, t->options.parts);
-    TRY(status == DPMF_ERROR_NUMERICAL ? fail_size(t, "a gradient is not finite") : status);
+    TRY(status == DPMF_ERROR_NUMERICAL ? fail_size(t, "a gradient or an update is not finite") : status);
     TRY(add_noise(t));
     if (o->parts > 1) TRY(o->reduce(o->reduce_context, t->gradient->sums, t->model.dim));
     /* The sum in float, which is post-processing, and the weights after it. */

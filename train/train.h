@@ -59,14 +59,22 @@ typedef struct train_layer {
     int64_t outputs;
     const float *d;
     train_input input;
+    int64_t inputs; /* the numbers themselves; only a largest coordinate needs them */
+    const float *x;
     double *out; /* the derivatives as they are to be multiplied with the inputs: products on the grid */
 } train_layer;
 
-/* Clips the sum over `layers` of d x' to radius, exactly; zeros if not finite or above zero_above > 0. *clipped: it changed. */
-void train_clip_layers(const train_grid *grid, double zero_above, int layers, const train_layer *layer, int *clipped);
+/* Units that add nothing: those whose l2 norm, or whose largest coordinate, is above a number. */
+typedef struct train_zero {
+    double above; /* 0: none */
+    int largest;  /* 1: the largest absolute coordinate is compared */
+} train_zero;
+
+/* Clips the sum over `layers` of d x' to radius, exactly; zeros if not finite or above zero's. *clipped: it changed. */
+void train_clip_layers(const train_grid *grid, train_zero zero, int layers, const train_layer *layer, int *clipped);
 
 /* The same for v/count, which is formed: rint(*factor v) has a norm of at most radius; 0 for numbers that are not finite. */
-void train_clip_vector(const train_grid *grid, double zero_above, int64_t dim, const float *v, int64_t count,
+void train_clip_vector(const train_grid *grid, train_zero zero, int64_t dim, const float *v, int64_t count,
                        double *factor, int *clipped);
 
 /* ---- data sets: examples in memory as float rows, their labels, and, where users are known, whose they are ---- */
@@ -165,32 +173,73 @@ float *train_model_forward(const train_model *model, const float *weights, const
 void train_model_backward(const train_model *model, const float *weights, int64_t count, const int32_t *label,
                           train_lanes *lanes);
 
-/* ---- the clipped sum (train/gradient.c over train/grid.c) ---- */
+/* ---- blocks of examples (train/block.c) ---- */
 
-/* Some of a batch's units, whole: as many as fit the room of a block, or one that is larger. */
+enum { TRAIN_COLUMNS = 256 }; /* of one item of a product: enough that it is worth a thread */
+
+static inline int64_t train_pieces(int64_t columns) {
+    return (columns + TRAIN_COLUMNS - 1) / TRAIN_COLUMNS;
+}
+
 typedef struct train_block {
-    int64_t room, count; /* examples */
-    int64_t units;
-    const float **x;                        /* rows of the data set */
-    int32_t *label;                         /* of each example */
-    int64_t *start;                         /* unit u has the examples [start[u], start[u + 1]) of the block */
-    float *first, *second;                  /* derivatives by the outputs of each layer, an example a row */
-    float *hidden;                          /* activations, an example a row */
-    const float **hidden_rows;              /* those rows */
-    train_input *input, *hidden_input;      /* of each example, on grids of their own */
-    double *first_clipped, *second_clipped; /* derivatives for the exact product, in rows of stride();
-                                             * NULL: by_unit, or no clip */
-    int *clipped;                           /* of each unit: its gradient is not what it was */
-    double *factor;                         /* by_unit: what its gradient is multiplied by */
+    int64_t room;              /* examples */
+    const float **x;           /* rows of the data set */
+    int32_t *label;            /* of each example */
+    float *first, *second;     /* derivatives by the outputs of each layer, an example a row */
+    float *hidden;             /* activations, an example a row */
+    const float **hidden_rows; /* those rows */
 } train_block;
+
+/* Room for `room` examples in a block of zeros; train_block_free after a failure too. */
+DPMF_MUST_CHECK dpmf_status train_block_create(const train_model *model, int64_t room, train_block *out);
+void train_block_free(train_block *block);
+
+/* Derivatives and activations of the examples [from, from + count), at most TRAIN_LANES. */
+void train_block_derive(const train_model *model, const float *weights, const train_turned *turned, int64_t from,
+                        int64_t count, train_lanes *lanes, train_block *block);
+
+/* Adds the gradients of the examples [from, to) to `sums`: one item after the other, or side by side. */
+int64_t train_block_items(const train_model *model);
+void train_block_add(const train_model *model, const train_block *block, int64_t from, int64_t to, int64_t item,
+                     float *sums);
+
+/* ---- local training (train/local.c) ---- */
+
+typedef struct train_local_room train_local_room;
+typedef struct train_local {
+    int64_t steps; /* L; 0: a user adds its gradient */
+    double rate;   /* R */
+    int64_t batch; /* M; 0: all of a user's examples */
+    uint64_t seed; /* of the order of batches, not secret */
+    int rooms;
+    train_local_room *room; /* one per thread */
+} train_local;
+
+typedef struct train_local_user {
+    int64_t number, count; /* in the data set; of its examples */
+    const float *const *x;
+    const int32_t *label;
+} train_local_user;
+
+/* Room for users of up to `largest` examples; train_local_close after a failure too. */
+DPMF_MUST_CHECK dpmf_status train_local_open(const train_model *model, int threads, int64_t largest, train_local *out);
+void train_local_close(train_local *local);
+
+/* dim numbers: the weights minus those after local training from them. */
+void train_local_update(const train_local *local, const train_model *model, const float *weights, int64_t round,
+                        const train_local_user *user, int worker, train_lanes *lanes, float *update);
+
+/* ---- the clipped sum (train/gradient.c over train/grid.c) ---- */
 
 typedef struct train_clip {
     double clip;       /* may be infinite */
     double zero_above; /* 0: never */
     int by_unit;
-    int64_t units; /* the most that a batch can have */
-    double noise;  /* standard deviation; 0: none */
-    double grid;   /* of the exact release, which sums share; 0: chosen */
+    int64_t units;     /* the most that a batch can have */
+    double noise;      /* standard deviation; 0: none */
+    double grid;       /* of the exact release, which sums share; 0: chosen */
+    int zero_largest;  /* 1: zero_above is for the largest coordinate, not for the norm */
+    train_local local; /* by_unit: local training in place of gradients; its room is made here */
 } train_clip;
 
 typedef struct train_gradient {
@@ -201,14 +250,24 @@ typedef struct train_gradient {
     double worth;    /* examples x weights of a block from which on threads share it; tests set it to 0 */
     const float *weights;
     train_turned turned;
+    /* Some of a batch's units, whole: as many as fit the room of the block, or one that is larger. */
     train_block block;
-    train_lanes *lanes; /* one per thread */
-    float *users;       /* by_unit: gradients of a group of users, users_room rows of dim numbers */
+    int64_t count, members;                 /* examples and units of the block */
+    int64_t *start;                         /* unit u has the examples [start[u], start[u + 1]) of the block */
+    int64_t *name;                          /* of each unit of the block: its number in the data set */
+    train_input *input, *hidden_input;      /* of each example, on grids of their own */
+    double *first_clipped, *second_clipped; /* derivatives for the exact product, in rows of stride();
+                                             * NULL: by_unit, or no clip */
+    int *changed;                           /* of each unit: its gradient is not what it was */
+    double *factor;                         /* by_unit: what its gradient is multiplied by */
+    train_lanes *lanes;                     /* one per thread */
+    float *users;                           /* by_unit: gradients of a group of users, users_room rows of dim numbers */
     int64_t users_room;
     int64_t group, group_size; /* its first unit in the block, and how many */
     int64_t *unit_start;       /* by_unit: the examples of unit u are unit_member[unit_start[u]] ... */
     int64_t *unit_member;
     train_grid grid;
+    int64_t round;          /* in: of local training */
     float *plain;           /* without a clip norm: the sums in float; else NULL */
     int64_t *sums;          /* out: dim numbers, in steps of the grid */
     int64_t units, clipped; /* out: units that were summed, and those of them that were clipped or left out */

@@ -22,6 +22,20 @@ typedef struct guarantee {
     char statement[STATEMENT_MAX];
 } guarantee;
 
+/* What a user adds to a round, where it is not a gradient. */
+static void add_local(const training *t, guarantee *g) {
+    const dpmf_trainer_options *o = &t->how;
+    const size_t length = strlen(g->statement);
+    char batch[64] = "all of its examples";
+    if (o->local_steps == 0) return;
+    if (o->local_batch > 0)
+        snprintf(batch, sizeof batch, "batches of up to %lld of its examples", (long long)o->local_batch);
+    snprintf(g->statement + length, sizeof g->statement - length,
+             "What a user adds to a round is its update after %lld local step%s of SGD (rate %.6g, %s), clipped to the "
+             "clip norm as a whole.\n",
+             (long long)o->local_steps, o->local_steps == 1 ? "" : "s", o->local_rate, batch);
+}
+
 /* epsilon of the mechanism at its own delta, or at the one given; computed here, not taken from the file. */
 static int account_for(const training *t, guarantee *g) {
     const double claimed = dpmf_mechanism_get(t->mechanism).delta;
@@ -51,6 +65,7 @@ static int account_for(const training *t, guarantee *g) {
         memcpy(plain, g->statement, sizeof plain);
         dpmf_exact_statement(&release, plain, g->statement, sizeof g->statement);
     }
+    add_local(t, g);
     const size_t length = strlen(g->statement);
     snprintf(g->statement + length, sizeof g->statement - length,
              "The numbers of examples, features and classes are taken as public.\n%s",
@@ -89,6 +104,11 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_double(out, "epochs", (double)t->steps * dpmf_sampler_get(t->sampler).expected / (double)t->units);
     json_text(out, "sampler", dpmf_sampler_get(t->sampler).text);
     json_double(out, "clip", t->how.clip);
+    json_text(out, "zero_above",
+              option_is(t->given, OPTION_ZERO_ABOVE, "0") ? NULL : option_text(t->given, OPTION_ZERO_ABOVE));
+    json_known(out, "local_steps", (double)t->how.local_steps);
+    json_known(out, "local_rate", t->how.local_rate);
+    json_known(out, "local_batch", (double)t->how.local_batch);
     json_text(out, "optimizer", option_text(t->given, OPTION_OPTIMIZER));
     json_double(out, "learning_rate", t->how.learning_rate);
     json_double(out, "momentum", t->how.momentum);
@@ -117,6 +137,11 @@ static void print_table(const training *t, const guarantee *g, text_buffer *out)
     table_text(out, "sampler", dpmf_sampler_get(t->sampler).text);
     table_integer(out, "steps", t->steps);
     table_double(out, "batch", dpmf_sampler_get(t->sampler).expected, "expected");
+    if (t->how.local_steps > 0) {
+        table_integer(out, "local steps", t->how.local_steps);
+        table_double(out, "local rate", t->how.local_rate, NULL);
+    }
+    if (t->how.local_batch > 0) table_integer(out, "local batch", t->how.local_batch);
     table_text(out, "schedule", option_text(t->given, OPTION_SCHEDULE));
     if (!t->how.noiseless) {
         table_text(out, "family", dpmf_strategy_get(dpmf_mechanism_get(t->mechanism).strategy).family);

@@ -76,13 +76,19 @@ static int find_places(const arguments *given, const char *out[2], cache_places 
     return 0;
 }
 
-/* J,L after "scattering:". */
-static bool read_pair(const char *text, int64_t *scales, int64_t *angles) {
-    char first[32];
-    const char *comma = strchr(text, ',');
-    if (comma == NULL || comma - text >= (int)sizeof first) return false;
-    snprintf(first, sizeof first, "%.*s", (int)(comma - text), text);
-    return read_count(first, scales) && read_count(comma + 1, angles);
+/* J,L or J,L,pink after "scattering:". */
+static bool read_scattering(const char *text, dpmf_scattering_options *how) {
+    char parts[64], *angles = NULL, *last = NULL;
+    if (strlen(text) >= sizeof parts) return false;
+    memcpy(parts, text, strlen(text) + 1);
+    if ((angles = strchr(parts, ',')) == NULL) return false;
+    *angles++ = '\0';
+    if ((last = strchr(angles, ',')) != NULL) {
+        *last++ = '\0';
+        if (strcmp(last, "pink") != 0) return false;
+        how->pink = 1;
+    }
+    return read_count(parts, &how->scales) && read_count(angles, &how->angles);
 }
 
 int training_features(const training *t, dpmf_dataset *data) {
@@ -98,9 +104,11 @@ int training_features(const training *t, dpmf_dataset *data) {
     }
     const bool given = strncmp(text, "scattering:", 11) == 0;
     if (!given && strcmp(text, "scattering") != 0)
-        return fail(EXIT_USAGE, "--features %s: none, scattering and scattering:J,L are accepted", show(text, shown));
-    if (given && !read_pair(text + 11, &how.scales, &how.angles))
-        return fail(EXIT_USAGE, "--features %s: J,L are two whole numbers, for example scattering:2,8",
+        return fail(EXIT_USAGE, "--features %s: none, scattering, scattering:J,L and scattering:J,L,pink are accepted",
+                    show(text, shown));
+    if (given && !read_scattering(text + 11, &how))
+        return fail(EXIT_USAGE,
+                    "--features %s: J,L are two whole numbers, for example scattering:2,8 or scattering:2,8,pink",
                     show(text, shown));
     int code = find_places(t->given, how.cache, &room);
     if (code != 0) return code;

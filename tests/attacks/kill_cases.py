@@ -16,12 +16,11 @@ class Killed(Case):
     repeated with another sum would give the difference of the two sums without noise. Promised: the same bits or a
     refusal, never anything else."""
 
-    def kill(self, moments, seed):
+    def kill(self, moments, seed, users=0, plan=("--batch", "60", "--epochs", "40", "--sampling", "poisson")):
         numbers = random.Random(seed)
-        data = ["--data", self.write("train.csv", table(600, 1)), "--test-data",
-                self.write("test.csv", table(100, 2))]
-        asked = [*data, "--batch", "60", "--epochs", "40", "--momentum", "0.9", "--model", "mlp:5", "--epsilon", "8",
-                 "--delta", "1e-5", "--sampling", "poisson", "--json"]
+        data = ["--data", self.write("train.csv", table(600, 1, users)), "--test-data",
+                self.write("test.csv", table(100, 2, users))]
+        asked = [*data, *plan, "--momentum", "0.9", "--model", "mlp:5", "--epsilon", "8", "--delta", "1e-5", "--json"]
         key = self.write("key", bytes(numbers.randrange(256) for _ in range(32)))
         os.chmod(key, 0o600)
         shutil.copy(key, self.path("undisturbed"))

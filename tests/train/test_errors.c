@@ -108,6 +108,21 @@ static void test_trainer_options_out_of_range_are_refused(void **unused) {
     dpmf_trainer_options users = plan.options;
     users.by_unit = 1;
     refuse_options(alone, &r, &users, "has no users");
+    REFUSE(local_steps, -1, "local_steps = -1");
+    REFUSE(local_steps, (int64_t)1 << 40, "local_steps");
+    REFUSE(local_steps, 2, "where the unit is the example");
+    REFUSE(local_rate, 1, "without local_steps");
+    REFUSE(local_batch, 1, "without local_steps");
+    REFUSE(zero_largest, 1, "zero_largest without zero_above");
+    users.local_steps = 2;
+    for (int i = 0; i < 4; i++) {
+        const double rates[] = {0, -1, NAN, INFINITY};
+        users.local_rate = rates[i];
+        refuse_options(data, &r, &users, "local_rate");
+    }
+    users.local_rate = 1;
+    users.local_batch = -1;
+    refuse_options(data, &r, &users, "local_batch = -1");
     dpmf_trainer *none = NULL;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_create(NULL, r.mechanism, r.sampler, r.key, NULL, &none));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_trainer_create(data, NULL, r.sampler, r.key, NULL, &none));

@@ -96,6 +96,37 @@ static void test_a_resumed_run_has_the_same_weights_for_every_sampler(void **unu
     dpmf_dataset_free(data);
 }
 
+static case_plan local_plan(void) {
+    case_plan plan = case_defaults();
+    plan.options.by_unit = 1;
+    plan.options.local_steps = 4;
+    plan.options.local_rate = 0.5;
+    plan.options.local_batch = 2;
+    plan.options.learning_rate = 1;
+    plan.sampler = "cyclic:5";
+    return plan;
+}
+
+/* The orders of local batches are a function of the round, so that a round is the same whenever it is taken. */
+static void test_a_resumed_run_with_local_training_has_the_same_weights(void **unused) {
+    const char *families[] = {"blt", "bsr", "tree"};
+    dpmf_dataset *data = case_data(27);
+    uint64_t seed = 99;
+    (void)unused;
+    for (int i = 0; i < 6; i++) {
+        case_plan plan = local_plan();
+        plan.family = families[i % 3];
+        plan.bands = i % 3 == 1 ? 4 : 0;
+        plan.options.hidden = i % 2 ? 6 : 0;
+        if (i < 3)
+            plan.options.momentum = 0.95;
+        else
+            plan.options.optimizer = DPMF_OPTIMIZER_ADAM;
+        check_resume(data, &plan, (int64_t)((check_random(&seed) + 1) * 10));
+    }
+    dpmf_dataset_free(data);
+}
+
 /* ---- refusals ---- */
 
 static void refuse_load(case_run *r, dpmf_status expected, const char *says) {
@@ -161,6 +192,46 @@ static void test_a_checkpoint_of_another_run_is_refused_by_name(void **unused) {
     case_close(&own);
     dpmf_dataset_free(data);
     dpmf_dataset_free(other);
+}
+
+static void test_a_checkpoint_under_other_local_options_is_refused_by_name(void **unused) {
+    dpmf_dataset *data = case_data(28);
+    const char *says[] = {"local steps is 4 in it and 5 here", "local rate is 0.5 in it and 0.25 here",
+                          "local batch is 2 in it and 0 here", "local steps is 4 in it and off here",
+                          "zero above is 0 in it and 3 here",  "unit is user in it and example here"};
+    (void)unused;
+    for (int i = 0; i < 6; i++) {
+        case_plan plan = local_plan(), changed = plan;
+        dpmf_trainer_options *o = &changed.options;
+        if (i == 0) o->local_steps = 5;
+        if (i == 1) o->local_rate = 0.25;
+        if (i == 2) o->local_batch = 0;
+        if (i == 3 || i == 5) o->local_steps = o->local_batch = 0, o->local_rate = 0;
+        if (i == 4) o->zero_above = 3, o->zero_largest = 1;
+        if (i == 5) o->by_unit = 0, changed.sampler = "cyclic:30";
+        case_run own = case_open(data, &plan), r = case_open(data, &changed);
+        case_steps(&own, 4);
+        check_ok(dpmf_trainer_save(own.trainer, path));
+        case_steps(&r, 1);
+        refuse_load(&r, DPMF_ERROR_ARGUMENT, says[i]);
+        if (i == 3) { /* and the other way */
+            check_ok(dpmf_trainer_save(r.trainer, path));
+            refuse_load(&own, DPMF_ERROR_ARGUMENT, "local steps is off in it and 4 here");
+        }
+        /* Every option is part of the noise's label. */
+        assert_string_not_equal(dpmf_trainer_digest(own.trainer), dpmf_trainer_digest(r.trainer));
+        case_close(&own);
+        case_close(&r);
+    }
+    case_plan norm = local_plan(), coordinate = norm;
+    norm.options.zero_above = coordinate.options.zero_above = 3;
+    coordinate.options.zero_largest = 1;
+    case_run own = case_open(data, &norm), r = case_open(data, &coordinate);
+    check_ok(dpmf_trainer_save(own.trainer, path));
+    refuse_load(&r, DPMF_ERROR_ARGUMENT, "zero by is off in it and the largest coordinate here");
+    case_close(&own);
+    case_close(&r);
+    dpmf_dataset_free(data);
 }
 
 static void write_bytes(const uint8_t *bytes, size_t size) {
@@ -332,7 +403,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_resumed_run_has_the_same_weights_for_every_family),
         cmocka_unit_test(test_a_resumed_run_has_the_same_weights_for_every_sampler),
+        cmocka_unit_test(test_a_resumed_run_with_local_training_has_the_same_weights),
         cmocka_unit_test(test_a_checkpoint_of_another_run_is_refused_by_name),
+        cmocka_unit_test(test_a_checkpoint_under_other_local_options_is_refused_by_name),
         cmocka_unit_test(test_a_damaged_checkpoint_is_refused),
         cmocka_unit_test(test_parts_together_are_the_one_run),
     };

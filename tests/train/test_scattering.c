@@ -15,7 +15,7 @@
 #include <string.h>
 
 static const char *const sets[] = {"ref", "avx2", "avx512"};
-enum { SETS = sizeof sets / sizeof *sets, IMAGES = 3 };
+enum { SETS = sizeof sets / sizeof *sets, IMAGES = 3, PATHS_MOST = 81 };
 static const double PI = 3.14159265358979323846;
 
 /* ---- the definition ---- */
@@ -100,7 +100,8 @@ static int features_of(const shape *s) {
     return s->channels * (1 + j * l + j * (j - 1) / 2 * l * l) * s->outputs[0] * s->outputs[1];
 }
 
-static void define_features(const shape *s, const float *image, double *out) {
+/* With `usual`, the mean and 1/deviation of each path, scaled by them; else in groups. */
+static void define_features(const shape *s, const float *image, const float *usual, double *out) {
     const int size = s->padded[0] * s->padded[1], filters = s->scales * s->angles;
     double complex *f = calloc((size_t)((filters + 1) * size), sizeof *f), *phi = f + filters * size;
     double *x = calloc((size_t)(3 * size), sizeof *x), *first = x + size, *second = first + size, *next = out;
@@ -127,7 +128,10 @@ static void define_features(const shape *s, const float *image, double *out) {
     }
     assert_int_equal(next - out, features_of(s));
     const int group = 3 * s->outputs[0] * s->outputs[1];
-    for (int from = 0; from < features_of(s); from += group) {
+    const int places = s->outputs[0] * s->outputs[1], paths = features_of(s) / s->channels / places;
+    for (int i = 0; usual != NULL && i < features_of(s); i++)
+        out[i] = (out[i] - (double)usual[i / places % paths]) * (double)usual[paths + i / places % paths];
+    for (int from = 0; usual == NULL && from < features_of(s); from += group) {
         const int many = features_of(s) - from < group ? features_of(s) - from : group;
         double mean = 0, variance = 0;
         for (int i = 0; i < many; i++)
@@ -149,8 +153,8 @@ static void fill_images(int count, float *x) {
         x[i] = (float)(0.5 + 0.5 * check_random(&seed));
 }
 
-/* Normalised features of the images, an image a row. */
-static void apply(const shape *s, const char *set_name, int images, const float *x, float *out) {
+/* Normalised features of the images, an image a row. With `pink` the mean and 1/deviation of each path go there. */
+static void apply(const shape *s, const char *set_name, int images, const float *x, float *pink, float *out) {
     const kernels_scatter_set *set = kernels_scatter_find(set_name);
     train_scattering *plan = NULL;
     float *room = NULL;
@@ -158,6 +162,10 @@ static void apply(const shape *s, const char *set_name, int images, const float 
     check_ok(train_scattering_create(s->channels, s->height, s->width, s->scales, s->angles, &plan));
     assert_int_equal(plan->features, features_of(s));
     assert_true(plan->kernel.rows.length == s->padded[0] && plan->kernel.columns.length == s->padded[1]);
+    if (pink != NULL) {
+        check_ok(train_scattering_measure(plan, set));
+        memcpy(pink, plan->usual, 2 * sizeof *pink * (size_t)kernels_scatter_paths(&plan->kernel));
+    }
     check_ok(train_scattering_room(plan, set, &room));
     for (int first = 0; first < images; first += (int)set->lanes) {
         const int64_t count = images - first < set->lanes ? images - first : set->lanes;
@@ -187,11 +195,14 @@ static void test_features_are_direct_convolutions(void **unused) {
         double *want = calloc((size_t)features, sizeof *want), worst = 0;
         assert_true(x != NULL && got != NULL && want != NULL);
         fill_images(2 * pixels, x);
-        apply(s, "ref", 2, x, got);
-        for (int image = 0; image < 2; image++) {
-            define_features(s, x + image * pixels, want);
-            for (int i = 0; i < features; i++)
-                worst = fmax(worst, fabs((double)got[image * features + i] - want[i]));
+        for (int pink = 0; pink < 2; pink++) {
+            float usual[2 * PATHS_MOST];
+            apply(s, "ref", 2, x, pink ? usual : NULL, got);
+            for (int image = 0; image < 2; image++) {
+                define_features(s, x + image * pixels, pink ? usual : NULL, want);
+                for (int i = 0; i < features; i++)
+                    worst = fmax(worst, fabs((double)got[image * features + i] - want[i]));
+            }
         }
         if (worst > 1e-5) fail_msg("shape %zu differs by %g", n, worst);
         free(x);
@@ -206,19 +217,83 @@ static void test_every_kernel_set_gives_the_same_bits(void **unused) {
         const shape *s = &shapes[n];
         enum { MANY = 19 }; /* more than the lanes of any set, and no multiple */
         const size_t pixels = (size_t)(s->channels * s->height * s->width), all = (size_t)(MANY * features_of(s));
-        float *x = calloc(MANY * pixels, sizeof *x), *first = calloc(2 * all, sizeof *first);
+        float *x = calloc(MANY * pixels, sizeof *x), *first = calloc(2 * all, sizeof *first), usual[2 * PATHS_MOST];
         assert_true(x != NULL && first != NULL);
         fill_images(MANY * (int)pixels, x);
-        apply(s, "ref", MANY, x, first);
-        for (int v = 1; v < SETS; v++) {
-            if (kernels_scatter_find(sets[v]) == NULL) continue;
-            apply(s, sets[v], MANY, x, first + all);
-            assert_memory_equal(first, first + all, all * sizeof *first);
+        for (int pink = 0; pink < 2; pink++) {
+            apply(s, "ref", MANY, x, pink ? usual : NULL, first);
+            for (int v = 1; v < SETS; v++) {
+                if (kernels_scatter_find(sets[v]) == NULL) continue;
+                apply(s, sets[v], MANY, x, pink ? usual : NULL, first + all);
+                assert_memory_equal(first, first + all, all * sizeof *first);
+            }
         }
         free(x);
         free(first);
     }
     assert_null(kernels_scatter_find("none"));
+}
+
+/* Pink noise on 32 x 32 places by the formula, with the C library's functions and other random numbers. */
+static void make_pink(uint64_t *seed, int64_t lanes, float *out) {
+    enum { SIDE = 32 };
+    static double complex wave[SIDE * SIDE], rows[SIDE * SIDE], turn[SIDE];
+    double power = 0;
+    for (int i = 0; i < SIDE; i++)
+        turn[i] = cexp(2 * PI * I * i / SIDE);
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        const int y = i / SIDE <= SIDE / 2 ? i / SIDE : i / SIDE - SIDE;
+        const int x = i % SIDE <= SIDE / 2 ? i % SIDE : i % SIDE - SIDE;
+        const double amplitude = 1 / fmax(1, hypot(x, y)), uniform = 0.5 + 0.5 * check_random(seed);
+        wave[i] = amplitude * sqrt(-2 * log(fmax(uniform, 1e-12))) * cexp(I * PI * check_random(seed));
+        power += amplitude * amplitude;
+    }
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        rows[i] = 0;
+        for (int k = 0; k < SIDE; k++)
+            rows[i] += wave[i / SIDE * SIDE + k] * turn[k * i % SIDE];
+    }
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        double complex sum = 0;
+        for (int k = 0; k < SIDE; k++)
+            sum += rows[k * SIDE + i % SIDE] * turn[k * (i / SIDE) % SIDE];
+        out[i * lanes] = (float)(0.5 + 0.25 * creal(sum) / sqrt(power));
+    }
+}
+
+/* The library's mean and deviation of each path, against those over other images. Fixed seeds: no chance of a false alarm. */
+static void test_the_scale_of_pink_noise_is_that_of_other_noise(void **unused) {
+    enum { NOISY = 400, PLACES = 64, PIXELS = 1024 };
+    const kernels_scatter_set *set = kernels_scatter_find("ref");
+    const int64_t lanes = set->lanes;
+    train_scattering *plan = NULL;
+    double sum[PATHS_MOST] = {0}, square[PATHS_MOST] = {0};
+    uint64_t seed = 21;
+    (void)unused;
+    check_ok(train_scattering_create(1, 28, 28, 2, 8, &plan)); /* padded to 32 x 32 */
+    check_ok(train_scattering_measure(plan, set));
+    const size_t room = (size_t)(PATHS_MOST * PLACES + kernels_scatter_room(&plan->kernel)), all = (size_t)lanes;
+    float *image = calloc(PIXELS * all, sizeof *image), *out = NULL;
+    check_ok(base_alloc((int64_t)(room * all), sizeof *out, "a test", (void **)&out));
+    assert_non_null(image);
+    for (int i = 0; i < NOISY; i++) {
+        make_pink(&seed, lanes, image);
+        set->scatter(&plan->kernel, image, out + PATHS_MOST * PLACES * all, out);
+        for (int j = 0; j < PATHS_MOST * PLACES; j++) {
+            const double v = (double)out[(size_t)j * all];
+            sum[j / PLACES] += v / (NOISY * PLACES);
+            square[j / PLACES] += v * v / (NOISY * PLACES);
+        }
+    }
+    for (int p = 0; p < PATHS_MOST; p++) {
+        const double mean = (sum[p] - (double)plan->usual[p]) * (double)plan->usual[PATHS_MOST + p];
+        const double deviation = sqrt(square[p] - sum[p] * sum[p]) * (double)plan->usual[PATHS_MOST + p];
+        if (!(fabs(mean) < 0.1 && fabs(deviation - 1) < 0.1))
+            fail_msg("path %d: mean %g, deviation %g", p, mean, deviation);
+    }
+    base_free(out);
+    free(image);
+    train_scattering_free(plan);
 }
 
 /* Shifted by two pixels, some rectangles on a dark ground, which stay inside. */
@@ -240,7 +315,7 @@ static void test_a_shift_changes_features_less_than_pixels(void **unused) {
                 for (int j = left; j < left + wide; j++)
                     x[i * side + j] = x[side * side + (i + (trial % 2) * 2) * side + j + (1 - trial % 2) * 2] = level;
         }
-        apply(s, "ref", 2, x, out);
+        apply(s, "ref", 2, x, NULL, out);
         for (int i = 0; i < side * side; i++) {
             pixel[0] += pow((double)x[i], 2);
             pixel[1] += pow((double)(x[i] - x[side * side + i]), 2);
@@ -335,6 +410,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_features_are_direct_convolutions),
         cmocka_unit_test(test_every_kernel_set_gives_the_same_bits),
+        cmocka_unit_test(test_the_scale_of_pink_noise_is_that_of_other_noise),
         cmocka_unit_test(test_a_shift_changes_features_less_than_pixels),
         cmocka_unit_test(test_shapes_that_cannot_be_scattered_are_refused),
         cmocka_unit_test(test_halves_are_the_nearest_and_even_in_every_set),
