@@ -5,9 +5,10 @@
     noise = mechanism.noise([w.shape for w in weights], clip_norm=1.0, key="run.key")
     noise.add_(gradient_sums)                 # at every step, to the sums of the clipped gradients
 
-Beside it there are `dpmf.torch`, `dpmf.opacus`, `dpmf.jax` and `dpmf.interchange`.
+Beside it there are `dpmf.torch`, `dpmf.federated`, `dpmf.opacus`, `dpmf.jax` and `dpmf.interchange`.
 """
 from ._abi import DPMF_VERSION as __version__
+from .compose import compose, read_losses, write_losses
 from .counter import Counter
 from .design import Candidate, Design, design
 from .errors import (ArgumentError, ArgumentTypeError, CancelledError, ClosedError, Error, FileError, FormatError, NumericalError,
@@ -22,16 +23,19 @@ from .plan import Plan, PlanPoint, plan
 from .privacy import Privacy, account, best_of, calibrate
 from .problem import Family, Participation, Strategy, Workload, families
 from .query import Answer, bands, deviation, query
+from .risk import Risk, calibrate_risk, risk
 from .sampler import Sampler
+from .users import UserSampler, at_most
 
 __all__ = [
     "Answer", "ArgumentError", "ArgumentTypeError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError",
     "Counter", "Design", "Error", "Family", "FileError", "FormatError", "Ledger", "LowerBound", "Mechanism",
     "NO_STATE",
     "NoiseStream", "NumericalError", "OutOfMemoryError",
-    "Participation", "Plan", "PlanPoint", "Privacy", "Sampler", "Sensitivity", "Spectrum", "StateError", "Strategy", "UnsupportedError", "Verification",
-    "Workload", "__version__", "account", "bands", "best_of", "calibrate", "create_key", "design", "deviation", "evaluate",
+    "Participation", "Plan", "PlanPoint", "Privacy", "Risk", "Sampler", "Sensitivity", "Spectrum", "StateError", "Strategy", "UnsupportedError", "UserSampler",
+    "Verification",
+    "Workload", "__version__", "account", "at_most", "bands", "best_of", "calibrate", "calibrate_risk", "compose", "create_key", "design", "deviation", "evaluate",
     "evaluate_spectrum",
-    "families", "load", "optimize", "optimize_parametric", "plan", "query", "save",
-    "testing_key",
+    "families", "load", "optimize", "optimize_parametric", "plan", "query", "read_losses", "risk", "save",
+    "testing_key", "write_losses",
 ]

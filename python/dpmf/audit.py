@@ -349,6 +349,8 @@ def leave_out(private: Any, inputs: Any, *targets: Any, trials: int = 8, **keywo
 
     if not isinstance(private, Private):
         raise errors.ArgumentTypeError("private is a %s, what dpmf.torch.make_private gives is accepted" % type(private).__name__)
+    if private.unit != "example":
+        raise errors.UnsupportedError("leave_out of a run by %ss: a run by examples with the same model is accepted" % private.unit)
     batch = Examples(inputs, targets, keywords)
     if batch.count < 2:
         raise errors.ArgumentError("inputs: %d examples, accepted: 2 or more" % batch.count)

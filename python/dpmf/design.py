@@ -258,12 +258,48 @@ def joined_names(families: Union[str, Sequence[str], None]) -> Optional[str]:
     return names
 
 
+@dataclass(frozen=True)
+class Turns:
+    """A population of users in rounds, as steps and participation."""
+
+    steps: int
+    epochs: int
+    federated: bool
+    low: int
+    high: int
+
+
+def turns_of(users: Any, rounds: Any, per_round: Any, separation: Any) -> Turns:
+    """Fixed groups in turn, or with a separation (an int or (low, high)) any users who return late enough."""
+    for name, value in (("users", users), ("rounds", rounds), ("per_round", per_round)):
+        if integer(value, name) < 1:
+            raise errors.ArgumentError("%s = %d, accepted: 1 or more" % (name, value))
+    if per_round > users:
+        raise errors.ArgumentError("per_round = %d, accepted: at most %d (the users)" % (per_round, users))
+    if separation is None:
+        groups = min((users - 1) // per_round + 1, rounds)
+        return Turns(rounds, (rounds - 1) // groups + 1, False, groups, 0)
+    low, high = separation if isinstance(separation, (tuple, list)) and len(separation) == 2 else (separation, separation)
+    if not 1 <= integer(low, "separation") <= integer(high, "separation") <= rounds:
+        raise errors.ArgumentError("separation = %s, accepted: B or (low, high) with 1 <= low <= high <= %d (the rounds)" % (separation, rounds))
+    if low > users // per_round:
+        raise errors.ArgumentError(
+            "separation = %s, accepted: at most %d, because %d users at %d per round have all had a turn after that"
+            % (separation, users // per_round, users, per_round)
+        )
+    return Turns(rounds, (rounds - 1) // low + 1, True, low, high)
+
+
 def design(
-    steps: int,
-    epochs: Optional[int],
-    epsilon: float,
-    delta: float,
+    steps: Optional[int] = None,
+    epochs: Optional[int] = None,
+    epsilon: Optional[float] = None,
+    delta: Optional[float] = None,
     *,
+    users: Optional[int] = None,
+    rounds: Optional[int] = None,
+    per_round: Optional[int] = None,
+    separation: "Union[int, Tuple[int, int], None]" = None,
     workload: Union[str, Workload] = "prefix",
     participation: Union[str, Participation, None] = None,
     sampling: str = "none",
@@ -289,6 +325,9 @@ def design(
 ) -> Mechanism:
     """The best mechanism for a training run at equal privacy; `Mechanism.design` is the report.
 
+    users, rounds, per_round    federated: in the place of steps and epochs. At most per_round of the users take part in a round,
+                     in fixed groups in turn; the unit is "user"
+    separation       or any users: the least number of rounds until a user returns (of two numbers the first; the second is the usual one)
     steps, epochs    of the run; federated: the participations of one user; None with a participation
     workload         what must be accurate: "prefix" for SGD, "momentum:0.9", ...
     participation    "file:PATTERNS": the patterns of steps that one unit may take part in, see Participation
@@ -309,6 +348,19 @@ def design(
     stamps           besides: families without bands, repeated this often; "auto": the best number for each
     max_overhead, separation_low, separation_high, tolerance    as in the library
     """
+    if epsilon is None or delta is None:
+        raise errors.ArgumentTypeError("design: epsilon and delta are needed")
+    if not (users is None and rounds is None and per_round is None and separation is None):
+        if not (steps is None and epochs is None and participation is None and sampling == "none" and units is None):
+            raise errors.ArgumentError("design: steps, epochs, participation, sampling and units follow from users, rounds and per_round")
+        if federated or separation_low is not None or separation_high is not None:
+            raise errors.ArgumentError("design: federated, separation_low and separation_high follow from separation")
+        turns = turns_of(users, rounds, per_round, separation)
+        steps, epochs, federated = turns.steps, turns.epochs, turns.federated
+        separation_low, separation_high = turns.low, turns.high
+        unit = "user" if unit is None else unit
+    if steps is None:
+        raise errors.ArgumentTypeError("design: steps is needed, or users, rounds and per_round")
     made = workload if isinstance(workload, Workload) else Workload(workload, integer(steps, "steps"))
     if integer(steps, "steps") != made.steps:
         raise errors.ArgumentError("steps = %d, and the workload has %d" % (steps, made.steps))

@@ -7,7 +7,7 @@ import ctypes
 import hashlib
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Union
 
 import numpy as np
 
@@ -401,3 +401,31 @@ class NoiseStream(SavesState, Object):
             self._dtype,
             self._clip,
         )
+
+
+USED = (
+    "row %d was used for another sum, and the same noise over two sums reveals their difference. A step that is taken again after a "
+    "checkpoint was loaded needs the same data, model and learning rate as the first time; a run that goes another way from there needs "
+    "a new key or label"
+)
+
+
+class Sums:
+    """The sum that each row is for: a row that comes again, after a checkpoint was loaded, is given for the same sum only.
+
+    The state file has them where there is one. Else they are in memory, for as long as the stream is: `seek` goes back also where
+    the key was made for the stream alone.
+    """
+
+    def __init__(self, stream: NoiseStream):
+        self._stream = stream
+        self._known: Dict[int, bytes] = {}
+
+    def bind(self, digest: Callable[[], bytes]) -> None:
+        """Before the next row: raises if it was used for a sum with another digest."""
+        if self._stream.keeps_state:
+            self._stream.bind_sum(digest())
+        else:
+            found = digest()
+            if self._known.setdefault(self._stream.step, found) != found:
+                raise errors.StateError(USED % self._stream.step)

@@ -281,6 +281,8 @@ def account(
     adjacency, engine, slack, confidence, unconditional, warm, samples, seed; epochs of an allocation; batch_cap and units of
     capped batches; group: units that are protected together, for example the examples of one user.
 
+    poisson of a mechanism or strategy of several bands without negative entries has a bound of its own.
+
     >>> account(2.0, delta=1e-6).kind
     'exact'
     >>> round(account(1.0, delta=1e-5, sampling="poisson:0.01", steps=1000).epsilon, 2)

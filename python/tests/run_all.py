@@ -118,7 +118,7 @@ def share(names, jobs):
 
 
 def main(arguments):
-    sys.path[:0] = [str(HERE), str(HERE / "attacks"), str(HERE / "wheel")]  # the last only where it is named
+    sys.path[:0] = [str(HERE), str(HERE / "attacks"), str(HERE / "wheel"), str(HERE / "frameworks")]  # the last two only where they are named
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it; tests send it
     if arguments[:1] == ["--work"]:
         return work(pathlib.Path(arguments[1]), arguments[2:])

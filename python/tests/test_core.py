@@ -3,6 +3,7 @@
 
 import math
 import pickle
+import tempfile
 import unittest
 
 import numpy as np
@@ -258,6 +259,43 @@ class Accounting(Case):
         bound = dpmf.account(rho=0.5 / sigma**2, delta=1e-6, steps=4)
         self.assertEqual((bound.kind, exact.kind), ("upper bound", "exact"))
         self.assertGreater(bound.epsilon, exact.epsilon)
+
+    def test_guarantees_and_curves_compose(self):
+        pure = dpmf.compose("pure:0.1", times=[100], delta=1e-6)
+        self.assertAlmostEqual(pure.epsilon, 4.77456759, places=7)  # Kairouz, Oh and Viswanath 2015, Theorem 3.3
+        self.assertIn("under the same adjacency", pure.statement())
+        self.assertNotIn("No secret sampling", pure.statement())
+        mechanism = dpmf.evaluate("toeplitz", 16, epsilon=1.0, delta=1e-6)
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/curve.json"
+            both = dpmf.compose(mechanism, "laplace:4", times=[1, 3], delta=1e-6, export=path)
+            self.assertGreater(both.epsilon, 1.0)
+            again = dpmf.compose("pld:" + path, delta=1e-6)
+            self.assertAlmostEqual(again.epsilon / both.epsilon, 1.0, delta=2e-3)
+            ledger = dpmf.Ledger(folder + "/ledger.json")
+            ledger.enter(mechanism, dpmf.create_key())
+            self.assertEqual(dpmf.compose("laplace:4", ledger, times=[3, 1], delta=1e-6).epsilon, both.epsilon)
+        for bad in (("pure:0",), ("gaussian:1",), (3,), ()):
+            with self.assertRaises(dpmf.Error):
+                dpmf.compose(*bad, delta=1e-6)
+        for wrong in ({"delta": 1e-6, "epsilon": 1.0}, {}, {"delta": 1e-6, "times": [1, 2]}, {"delta": 1e-6, "adjacency": "other"}):
+            with self.assertRaises(dpmf.Error):
+                dpmf.compose("pure:1", **wrong)
+
+    def test_risks_of_a_guarantee(self):
+        found = dpmf.risk(1.0, fpr=[0.01, 0.1], unit="user")
+        self.assertAlmostEqual(found.tpr[0.01], 0.0923622480800065, places=9)
+        self.assertEqual((found.kind, found.mu), ("exact", 1.0))
+        self.assertIn("one user", found.statement())
+        options = {"sampling": "poisson:0.01", "steps": 100}
+        sigma = dpmf.calibrate_risk(0.02, 0.01, **options).sigma
+        self.assertLessEqual(dpmf.risk(sigma, fpr=[0.01], **options).tpr[0.01], 0.02)
+        self.assertLessEqual(dpmf.risk(dpmf.calibrate_risk(advantage=0.1).sigma).advantage, 0.1)
+        for wrong in ({"tpr": 0.1}, {"tpr": 0.1, "fpr": 0.01, "advantage": 0.1}, {"tpr": 0.1, "fpr": 0.2}, {}):
+            with self.assertRaises(dpmf.ArgumentError):
+                dpmf.calibrate_risk(**wrong)
+        with self.assertRaisesRegex(dpmf.ArgumentError, "false positive"):
+            dpmf.risk(1.0, fpr=[2])
 
     def test_accounting_refuses_bad_questions(self):
         self.refused(dpmf.ArgumentError, "two of sigma, epsilon and delta", dpmf.account, 1.0)

@@ -4,6 +4,7 @@
 import doctest
 import gzip
 import importlib
+import importlib.util
 import pkgutil
 import re
 import struct
@@ -31,10 +32,11 @@ except ImportError:
     jax = None
 
 #: Modules that need more than NumPy, and whether it is there.
-NEED = {"torch": opacus is not None, "opacus": opacus is not None, "jax": jax is not None}
+NEED = {"torch": opacus is not None, "opacus": opacus is not None, "jax": jax is not None,
+        "flower": importlib.util.find_spec("flwr") is not None, "nvflare": importlib.util.find_spec("nvflare") is not None}
 
 #: Every block of Python in them is run.
-PAGES = ("README.md", "docs/python.md", "python/README.md", "docs/audit.md", "docs/counting.md")
+PAGES = ("README.md", "docs/python.md", "python/README.md", "docs/audit.md", "docs/counting.md", "docs/users.md")
 
 
 def blocks(path):
@@ -99,6 +101,20 @@ class Docs(Case):
 
     def test_the_page_about_counting_runs(self):
         self.run_page("counting.md")
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_the_page_about_users_runs(self):
+        """Its blocks one after the other, without those of packages that are not installed here."""
+        need = {"dpmf.jax": jax is not None, "flwr": False, "dpmf.flower": False, "dpmf.nvflare": False}
+        own = [block for block in blocks(REPOSITORY / "docs" / "users.md") if all(there or name not in block for name, there in need.items())]
+        self.assertGreaterEqual(len(own), 2)
+        python("-W", "ignore", "-c", "\n".join(own), cwd=self.folder)
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_the_example_of_users_runs(self):
+        said = python("-W", "ignore", REPOSITORY / "examples" / "users_torch.py")
+        self.assertIn("300 users", said)
+        self.assertIn("Privacy unit: one user.", said)
 
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_the_example_trains_and_resumes(self):

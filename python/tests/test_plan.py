@@ -61,6 +61,21 @@ class Plans(Case):
 
 
 class Designs(Case):
+    def test_users_and_rounds_are_steps_and_participation(self):
+        asked = {"epsilon": 8.0, "delta": 1e-6, "dim": 1000, "families": "banded-toeplitz,identity"}
+        for numbers, participation in (((100, 60, 5, None), "cyclic:3,20"), ((100, 60, 5, 10), "minsep:6,10"),
+                                       ((100, 60, 5, (10, 20)), "minsep:6,10"), ((100, 20, 5, None), "single")):
+            users, rounds, most, apart = numbers
+            found = dpmf.design(users=users, rounds=rounds, per_round=most, separation=apart, **asked)
+            self.assertEqual((found.participation.text, found.steps, found.unit), (participation, rounds, "user"))
+            self.assertIn("one user", found.design.statement())
+        for words, more in (("users, rounds", {"steps": 300}), ("per_round = 1001", {"per_round": 1001}), ("at most 50", {"separation": 51}),
+                            ("separation", {"separation": (30, 20)}), ("separation", {"separation_low": 5}), ("sampling", {"sampling": "any"})):
+            given = {"users": 1000, "rounds": 300, "per_round": 20, **more}
+            self.refused(dpmf.ArgumentError, words, lambda: dpmf.design(**given, **asked))
+        self.refused(TypeError, "rounds", lambda: dpmf.design(users=10, per_round=2, **asked))
+        self.refused(dpmf.ArgumentError, "6", lambda: dpmf.design(300, 5, 8.0, 1e-6, separation_low=50))
+
     def test_the_report_of_a_design_prints_the_table_of_the_program(self):
         m = dpmf.design(60, 3, 4.0, 1e-5, sampling="block-cyclic", dim=1000)
         report = m.design

@@ -17,6 +17,7 @@ ALL = (
     "min-sep:0.1,5",
     "scheduled:5,3,10",
     "allocation:3,10",
+    "fixed:10,100",
     "poisson:0.1,cap:8",
     "min-sep:0.1,5,cap:8",
 )

@@ -273,6 +273,29 @@ class Batches(Case):
         sampler = dpmf.torch.BatchSampler("poisson:0.1,cap:5", data, KEY, steps=9)
         self.assertEqual({len(x) for x, _ in dpmf.torch.data_loader(data, sampler)}, {5})
 
+    def test_batches_of_a_fixed_size_give_the_sum_of_what_was_drawn(self):
+        """With replacement an example counts as often as it was drawn; each time it adds at most the clip norm."""
+        data = training.make_data()
+        units, repeats = len(data), 0
+        for what in ("fixed:12,%d" % units, "fixed-replace:12,%d" % units):
+            model, optimizer = training.make_model()
+            other, plain = training.make_model()
+            m = mechanism("identity", 4, sampling=what, participation="full")
+            sampler = dpmf.torch.BatchSampler(what, data, KEY, mechanism=m)
+            private = dpmf.torch.make_private(model, optimizer, m, 0.5, sampler=sampler, key=KEY)
+            noise = m.noise(sum(p.numel() for p in model.parameters()), 0.5, KEY)
+            for batch in sampler:
+                self.assertEqual(len(batch), 12)
+                repeats += 12 - len(set(batch))
+                x, y = data[list(batch)]
+                private.step(x, y, drawn_for=batch.step)
+                sums = (reference_sums(other, x, y, 0.5) + torch.from_numpy(noise.next())) / 12
+                for p, part in zip(other.parameters(), sums.split([p.numel() for p in other.parameters()])):
+                    p.grad = part.view_as(p)
+                plain.step()
+            torch.testing.assert_close(training.weights(model), training.weights(other), rtol=1e-4, atol=1e-6)
+        self.assertGreater(repeats, 0)
+
     def test_empty_batches_have_shapes(self):
         data = torch.utils.data.TensorDataset(torch.randn(4, 3, 2), torch.arange(4))
         loader = dpmf.torch.data_loader(data, dpmf.torch.BatchSampler("poisson:0.01", data, KEY, steps=30))
@@ -382,6 +405,12 @@ class Distributed(Case):
                 (noise["step"], noise["offset"], noise["count"]),
                 (24, *dpmf.torch.shard_of(private.noise.dim, 0, world)),
             )
+
+    def test_users_of_several_processes(self):
+        """Each user is whole in one process: the weights of one process."""
+        model, sampler, private = training.make_users()
+        training.train(sampler, private)
+        torch.testing.assert_close(self.together("by_users", 2)["weights"], training.weights(model), rtol=1e-4, atol=1e-5)
 
     def test_shards_are_the_row(self):
         """The shards of all ranks, end to end, are the bytes of the whole row."""

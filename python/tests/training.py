@@ -2,6 +2,7 @@
 """A small private training run, shared by the tests and by the processes that they start.
 
 training.py distributed FOLDER RANK WORLD     one of several gloo processes; rank 0 writes FOLDER/weights.pt
+training.py by_users FOLDER RANK WORLD        the same of a run by users
 training.py sharded FOLDER RANK WORLD         each keeps and steps its own part of the weights
 training.py resume FOLDER STOP                trains on from FOLDER/run.pt where there is one, a checkpoint every 3 steps;
                                               kills itself without a word after STOP steps (0: never)
@@ -84,6 +85,25 @@ def distributed(folder, rank, world):
     torch.distributed.destroy_process_group()
 
 
+def make_users(rank=None, world=None):
+    """A run by 12 users, of which four have more examples than the others."""
+    model, optimizer = make_model()
+    m = dpmf.evaluate("toeplitz", 12, participation="cyclic:4,3", sigma=1.0)
+    ids = [i % 12 if i < 60 else i % 4 for i in range(EXAMPLES)]
+    sampler = dpmf.torch.BatchSampler("cyclic:4", EXAMPLES, KEY, mechanism=m, users=ids, examples_per_user=5, rank=rank, world=world)
+    private = dpmf.torch.make_private(model, optimizer, m, 0.5, sampler=sampler, key=KEY, unit="user")
+    return model, sampler, private
+
+
+def by_users(folder, rank, world):
+    join(folder, rank, world)
+    model, sampler, private = make_users(rank, world)
+    train(sampler, private)
+    if rank == 0:
+        torch.save({"weights": weights(model)}, os.path.join(folder, "weights.pt"))
+    torch.distributed.destroy_process_group()
+
+
 def sharded(folder, rank, world):
     """The weights laid end to end, a part for each process, which alone has its noise and its optimizer's state."""
     join(folder, rank, world)
@@ -146,4 +166,4 @@ def resume(folder, stop):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     what, folder, *numbers = sys.argv[1:]
-    {"distributed": distributed, "sharded": sharded, "resume": resume}[what](folder, *map(int, numbers))
+    {"by_users": by_users, "distributed": distributed, "sharded": sharded, "resume": resume}[what](folder, *map(int, numbers))

@@ -13,7 +13,7 @@ import pathlib
 import sys
 import warnings
 
-MODULES = ("dpmf", "dpmf.torch", "dpmf.device", "dpmf.opacus", "dpmf.jax", "dpmf.interchange", "dpmf.audit")
+MODULES = ("dpmf", "dpmf.torch", "dpmf.federated", "dpmf.device", "dpmf.opacus", "dpmf.jax", "dpmf.interchange", "dpmf.audit")
 MIXINS = ("Display", "Filed", "SavesState")
 INTERNAL = ("add_noise",)
 MADE_BY_OTHERS = ("Attached", "Design", "Mechanism", "Private")

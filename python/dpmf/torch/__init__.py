@@ -5,11 +5,16 @@
     for x, y in dpmf.torch.data_loader(data, sampler):
         private.step(x, y)
 
+    federated = dpmf.torch.make_federated(model, optimizer, mechanism, 1.0, users, sampler=sampler, local_steps=10, local_rate=0.1)
+    for report in federated:                  # rounds of DP-FedAvg
+        print(report.round)
+
 The noise state travels in optimizer.state_dict(), and a state without it is refused.
 """
 
 from .adaptive import AdaptiveClip
 from .batches import BatchSampler, data_loader
+from .federated import Federated, RoundReport, make_federated
 from .make import make_private
 from .noise import Recursion, shard_of, shard_views
 from .private import Private, StepReport
@@ -18,11 +23,14 @@ from .sharded import ShardedNoise
 __all__ = [
     "AdaptiveClip",
     "BatchSampler",
+    "Federated",
     "Private",
     "Recursion",
+    "RoundReport",
     "ShardedNoise",
     "StepReport",
     "data_loader",
+    "make_federated",
     "make_private",
     "shard_of",
     "shard_views",

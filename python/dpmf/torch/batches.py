@@ -12,7 +12,9 @@ import torch
 from .. import errors
 from ..keys import KeyBuffer, KeyLike
 from ..mechanism import Mechanism
+from ..owners import Owners, OwnerSampler
 from ..sampler import Sampler
+from ..users import Users, checked_most, users_digest
 from .group import rank_of
 from .pytree import flatten, mapped
 from .randomness import Watch, secret_of, seeded
@@ -56,6 +58,13 @@ class BatchSampler(torch.utils.data.Sampler):
     With cap=M (poisson, block-cyclic, min-sep) at most M units take part, and all batches have the same length, M in one
     process: behind those that take part, the first example fills the rest, `batch.mask` marks which is which, and step() of
     what make_private gave leaves the padding out of the sum. Rows must then come in the order of the batch.
+
+    With users=, one id for each example (whole numbers or strings), the units that are drawn are users, for
+    make_private(unit="user"): a batch holds the examples of its users, user after user, at most examples_per_user of each, a
+    random choice that follows from the key, the step and the user; `users.count` is the number of users. With owners=, a list of
+    ids for each example, an example has several owners and is taken only where each of them may take part: "scheduled:M,K,B"
+    is up to M examples, each owner in at most one of a batch, at most K times in all, at least B steps apart
+    (docs/users.md: who owns what is then public). `sampler.left_out` has the examples that no step takes.
     """
 
     def __init__(
@@ -71,6 +80,9 @@ class BatchSampler(torch.utils.data.Sampler):
         world: Optional[int] = None,
         process_group: Any = None,
         cap: Optional[int] = None,
+        users: Any = None,
+        examples_per_user: Optional[int] = None,
+        owners: Any = None,
     ):
         if steps is None:
             if mechanism is None:
@@ -80,17 +92,26 @@ class BatchSampler(torch.utils.data.Sampler):
         if self.world > 1 and key is None:
             raise errors.ArgumentError("key: %d processes need the same one" % self.world)
         units = units_of(units)
+        #: Whose the examples are; None: each is a unit.
+        self.users, self.owners, self.most = grouping(users, owners, examples_per_user, units, cap)
         with KeyBuffer(key) as memory:
-            self.sampler = Sampler(what, units, steps, bytes(memory.memory), label, mechanism, cap)
+            own = bytes(memory.memory)
+            if self.owners is not None:
+                self.sampler: Sampler = OwnerSampler(what, self.owners, steps, own, label, mechanism)
+            else:
+                count = units if self.users is None else self.users.count
+                self.sampler = Sampler(what, count, steps, own, label, mechanism, cap)
             self._secret = secret_of(bytes(memory.memory), b"dpmf data loader 1")
         self.sampler._ephemeral = key is None
         self._position: Callable[[], int] = lambda: self.sampler.step
         self._allowed: Callable[[], None] = lambda: None
         self._run: Any = None
-        self._drawn: Dict[int, List[int]] = {}
+        self._drawn: Dict[int, Any] = {}
         self._given_step: Optional[int] = None
         #: Of every batch of this process, padding included; None: batches are as long as they come.
-        self.length: Optional[int] = -(-self.sampler.capacity // self.world) if self.sampler.capped else None
+        self.length: Optional[int] = (
+            -(-self.sampler.capacity // self.world) * (self.most or 1) if self.sampler.capped else None
+        )
 
     @classmethod
     def for_mechanism(cls, mechanism: Mechanism, data: Any, key: KeyLike = None, **options: Any) -> "BatchSampler":
@@ -105,6 +126,11 @@ class BatchSampler(torch.utils.data.Sampler):
         if not isinstance(mechanism, Mechanism):
             raise errors.ArgumentError("mechanism: a %s, a dpmf.Mechanism is accepted" % type(mechanism).__name__)
         units = units_of(data)
+        if options.get("users") is not None:
+            options["users"] = users_of(options["users"])
+            if options["users"].examples != units:
+                raise errors.ArgumentError(IDS % (options["users"].examples, units))
+            units = options["users"].count
         what, (name, _, numbers) = mechanism.sampling, mechanism.participation.text.partition(":")
         if what == "none":
             if name == "single":
@@ -118,7 +144,7 @@ class BatchSampler(torch.utils.data.Sampler):
             else:
                 period = int(numbers.split(",")[1])
                 what = "%s:%d" % ("shuffled" if name == "shuffled" else "cyclic", -(-units // period))
-        return cls(what, units, key, mechanism=mechanism, **options)
+        return cls(what, units if options.get("users") is None else data, key, mechanism=mechanism, **options)
 
     @property
     def expected_batch(self) -> float:
@@ -128,22 +154,34 @@ class BatchSampler(torch.utils.data.Sampler):
     @property
     def by_key(self) -> bool:
         """False: batches are in the data's own order, for every key."""
-        return self.sampler.text.partition(":")[0] != "cyclic"
+        return self.sampler.text.partition(":")[0] != "cyclic" or self.most is not None
+
+    def identity(self) -> Dict[str, Any]:
+        """All that its batches follow from: processes that train together compare it, and a run that is resumed."""
+        own = self.sampler.identity()
+        return own if self.users is None else {**own, "users": users_digest(self.users.digest, self.most)}
+
+    @property
+    def digest(self) -> Optional[str]:
+        """Of the ids of users or owners; None: examples are the units."""
+        if self.owners is not None:
+            return self.owners.digest
+        return None if self.users is None else users_digest(self.users.digest, self.most)
 
     def resumed_by(self) -> Dict[str, Any]:
         """What a run that is resumed must have again: with other batches an example would take part in more steps than it may.
 
         No secret: where batches follow from the key it is a keyed hash, because the number of units may be one.
         """
-        own = self.sampler.identity()
+        own = self.identity()
         if not self.by_key:
-            return {name: own[name] for name in ("sampler", "units", "steps")}
+            return {name: own[name] for name in ("sampler", "units", "steps", "users") if name in own}
         if self.sampler._ephemeral:
             raise errors.StateError(KEYLESS)
         return {"hash": self._hash().hex()}
 
     def _hash(self) -> bytes:
-        return hmac.new(self._secret, repr(sorted(self.sampler.identity().items())).encode(), hashlib.sha256).digest()
+        return hmac.new(self._secret, repr(sorted(self.identity().items())).encode(), hashlib.sha256).digest()
 
     def follow(self, noise: Any, allowed: Callable[[], None] = lambda: None) -> None:
         """Begin where the noise is, even if a DataLoader has read ahead; `allowed` may refuse."""
@@ -181,8 +219,19 @@ class BatchSampler(torch.utils.data.Sampler):
         self._drawn = {t: units for t, units in self._drawn.items() if t >= before}
 
     def drawn(self, step: int) -> Optional[List[int]]:
-        """The units of this process's part of a batch that was drawn; None: it was not."""
-        return self._drawn.get(step)
+        """The examples of this process's part of a batch that was drawn; None: it was not."""
+        return self._drawn[step][0] if step in self._drawn else None
+
+    def drawn_users(self, step: int) -> List[int]:
+        """The users of those examples, by their numbers."""
+        return self._drawn[step][1]
+
+    def _next(self, step: int) -> Any:
+        """(examples, their users) of this process's part of the next batch."""
+        units = self.sampler.next()[self.rank :: self.world]
+        if self.users is None:
+            return units.tolist(), []
+        return tuple(part.tolist() for part in self.users.batch(units, self.most, self._secret, step))
 
     def __iter__(self) -> Iterator[Batch]:
         self._allowed()
@@ -190,8 +239,8 @@ class BatchSampler(torch.utils.data.Sampler):
             self.sampler.seek(self._position())
         while self.sampler.step < self.sampler.steps:
             step = self.sampler.step
-            drawn = self.sampler.next()[self.rank :: self.world].tolist()
-            batch = Batch(drawn + [0] * ((self.length or 0) - len(drawn)), step, len(drawn))
+            drawn = self._next(step)
+            batch = Batch(drawn[0] + [0] * ((self.length or 0) - len(drawn[0])), step, len(drawn[0]))
             self._forget(min(self._position(), step))
             self._drawn[step] = drawn
             self._given_step = step
@@ -211,6 +260,37 @@ def units_of(data: Any) -> int:
         raise errors.ArgumentError(
             "units: a %s, accepted: a number of examples, or a data set that has a length" % type(data).__name__
         ) from None
+
+
+IDS = "users: %d ids, and there are %d examples: one id for each is accepted"
+
+
+def users_of(users: Any) -> Users:
+    return users if isinstance(users, Users) else Users(users)
+
+
+def grouping(users: Any, owners: Any, most: Any, examples: int, cap: Any) -> "tuple[Optional[Users], Optional[Owners], Optional[int]]":
+    """(users, owners, the most examples of a user in a step), checked against the number of examples."""
+    most = checked_most(most)
+    if users is not None and owners is not None:
+        raise errors.ArgumentError("users and owners: an example has one user, or a list of owners; one of the two is accepted")
+    if users is None and most is not None:
+        raise errors.ArgumentError("examples_per_user = %d without users=" % most)
+    if owners is not None:
+        if cap is not None:
+            raise errors.ArgumentError("cap with owners=: scheduled:M,K,B has its own limit, M")
+        owners = owners if isinstance(owners, Owners) else Owners(owners)
+        if owners.examples != examples:
+            raise errors.ArgumentError("owners: of %d examples, and there are %d" % (owners.examples, examples))
+        return None, owners, None
+    if users is None:
+        return None, None, None
+    users = users_of(users)
+    if users.examples != examples:
+        raise errors.ArgumentError(IDS % (users.examples, examples))
+    if cap is not None and most is None:
+        raise errors.ArgumentError("cap with users=: batches of one length need examples_per_user, the most examples of a user")
+    return users, None, most
 
 
 def part_of(rank: Optional[int], world: Optional[int], group: Any) -> "tuple[int, int]":

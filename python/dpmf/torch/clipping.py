@@ -114,12 +114,21 @@ class Tally:
         self.zero_()
 
     def zero_(self) -> None:
-        self._loss, self._clipped, self._count = 0.0, 0, 0
+        self._loss, self._clipped, self._count, self._units = 0.0, 0, 0, 0
 
     def add(self, losses: torch.Tensor, norms_of_them: Callable[[], torch.Tensor], clip: float) -> None:
+        self.add_losses(losses)
+        self.add_norms(len(losses), norms_of_them, clip)
+
+    def add_losses(self, losses: torch.Tensor) -> None:
+        """Of examples."""
         self._count += len(losses)
         if "loss" in self.names:
             self._loss += float(losses.detach().double().sum())
+
+    def add_norms(self, count: int, norms_of_them: Callable[[], torch.Tensor], clip: float) -> None:
+        """Of what is clipped: examples, or users."""
+        self._units += count
         if "clipped" in self.names:
             self._clipped += int((~(norms_of_them().detach() <= clip)).sum())
 
@@ -127,7 +136,7 @@ class Tally:
         return self._loss / self._count if "loss" in self.names and self._count else None
 
     def clipped(self) -> Optional[float]:
-        return self._clipped / self._count if "clipped" in self.names and self._count else None
+        return self._clipped / self._units if "clipped" in self.names and self._units else None
 
 
 class PerExample:
@@ -178,11 +187,22 @@ class PerExample:
                 tensors = in_rows(examples.tensors, first, first + taken, rows)
             found, losses = self._gradients(each, parameters, tensors, examples.draws, first)
             real = min(max(examples.real - first, 0), taken)
-            whole = [g[:real] for g in found.values()]
-            sums.add(whole)
-            sums.count(lambda: norms(whole))
-            tally.add(losses[:real], lambda: norms(whole), sums.clip)
+            self._put(sums, [g[:real] for g in found.values()], losses[:real], tally, examples, first)
             first += taken
+
+    def _put(
+        self, sums: ExactSum, whole: List[torch.Tensor], losses: torch.Tensor, tally: Tally, examples: Examples, first: int
+    ) -> None:
+        """Adds the gradients of the examples from `first` on to the sums."""
+        sums.add(whole)
+        sums.count(lambda: norms(whole))
+        tally.add(losses, lambda: norms(whole), sums.clip)
+
+    def close_step(self, sums: ExactSum, tally: Tally) -> None:
+        """After the last example of a step, before its noise."""
+
+    def forget(self) -> None:
+        """Drops what a step has begun."""
 
     def _rows(self, each: Any, parameters: Dict[str, torch.Tensor], examples: Examples, count: int) -> Tuple[int, int]:
         """(how many examples the next pass takes, its rows)."""

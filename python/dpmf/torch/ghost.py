@@ -387,6 +387,12 @@ class Ghost:
             self._hooks.reset()
         return by_hooks.detach(), torch.stack(alone)
 
+    def close_step(self, sums: ExactSum, tally: Tally) -> None:
+        """Nothing is left open at the end of a step."""
+
+    def forget(self) -> None:
+        """Nothing is begun before its sum."""
+
     def close(self) -> None:
         self._hooks.cleanup()
 

@@ -14,12 +14,14 @@ from .._library import flag, integer, real, select
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import STREAM
+from ..users import bound_label, check_unit, checked_gradient
 from .adaptive import AdaptiveClip
-from .batches import KEYLESS, BatchSampler
+from .batches import KEYLESS, BatchSampler, users_of
 from .group import rank_of
 from .parameters import check_layers, is_sharded
 from .private import Private
 from .participation import participation_tracker
+from .users import why_not_ghost
 from .unshard import check_sharding, reshard
 
 
@@ -47,6 +49,10 @@ def make_private(
     exact: bool = False,
     public_buffers: Sequence[str] = (),
     fixed_shapes: bool = True,
+    unit: str = "example",
+    users: Any = None,
+    user_gradient: str = "mean",
+    returning: str = "refuse",
 ) -> Private:
     """A private training step for a model and its optimizer.
 
@@ -83,6 +89,13 @@ def make_private(
     fixed_shapes     False: examples may have other shapes in other batches. Padding to the longest example of a batch changes
                      what the others are, so that this is for models whose mask keeps padding out of every gradient; the
                      statement says so
+    unit             "example", or the name of a unit with many examples: "user". Then a step adds up the gradients of each
+                     user's examples and clips them together, and participations are those of users (docs/users.md). The ids come
+                     from BatchSampler(users=) (or owners=), for another DataLoader from users=, and else from units= at every step
+    users            for a DataLoader that is not over a BatchSampler: the id of the user of every example of its data
+    user_gradient    what of a user is clipped: the "mean" of the gradients of its examples in the step, or their "sum"
+    returning        without a BatchSampler: "refuse" a user in a step where the mechanism's participation does not allow it, before
+                     its gradient is computed; or "count" it, and account for what happened
     """
     options = select(STREAM, locals())
     if noise != "host" and str(noise).partition(":")[0] not in ("cuda", "opencl"):
@@ -108,7 +121,10 @@ def make_private(
         raise errors.ArgumentError("key: %d processes need the same one" % world)
     batches = sampler if isinstance(sampler, BatchSampler) else getattr(sampler, "batch_sampler", None)
     check_part(batches, rank, world, key)
-    taken = participation_tracker(mechanism, sampler)
+    taken, digest, no_ghost = by_units(mechanism, sampler, unit, users, clipping, returning)
+    if unit != "example":
+        options["label"] = bound_label(label, key, unit, digest)
+    user_gradient = checked_gradient(user_gradient)
     expected_batch = check_divisor(mechanism, expected_batch)
     if expected_batch is None and isinstance(batches, BatchSampler):
         expected_batch = batches.expected_batch
@@ -122,15 +138,46 @@ def make_private(
     check_sharding(model)
 
     private = Private(
-        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping, tell, chunk, process_group, taken, key, options,
+        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping if no_ghost is None else "per-example", tell, chunk, process_group, taken, key, options,
         (public_buffers,) if isinstance(public_buffers, str) else public_buffers,
-        fixed_shapes,
+        fixed_shapes, unit, user_gradient,
     )
+    if clipping == "auto" and no_ghost is not None:
+        private.clipping_reason = "ghost clipping is not possible: " + no_ghost
     if isinstance(batches, BatchSampler):
         batches.follow(private.noise, private._may_go_on)
     private._group.broadcast_([t for t in [*model.parameters(), *model.buffers()] if not is_sharded(t)])
     private._check_shards()
     return private
+
+
+def by_units(mechanism: Mechanism, source: Any, unit: str, users: Any, clipping: str, returning: str) -> Any:
+    """(the tracker of participations, the digest of the ids, why not ghost clipping), for the unit of the run."""
+    check_unit(mechanism, unit)
+    if returning not in ("refuse", "count"):
+        raise errors.ArgumentError("returning = %r, accepted: refuse, count" % (returning,))
+    batches = source if isinstance(source, BatchSampler) else getattr(source, "batch_sampler", None)
+    digest = batches.digest if isinstance(batches, BatchSampler) else None
+    if unit == "example":
+        if users is not None or digest is not None:
+            raise errors.ArgumentError("unit = 'example', and there are ids of users: unit='user' is accepted with them")
+        return participation_tracker(mechanism, source), "", None
+    if isinstance(batches, BatchSampler):
+        if users is not None:
+            raise errors.ArgumentError("users: there is a BatchSampler, which has the ids")
+        if digest is None:
+            raise errors.ArgumentError("unit = %r: the sampler draws examples; give BatchSampler users=, one id for each example" % unit)
+        taken = participation_tracker(mechanism, source, True)
+    else:
+        if source is not None and users is None:
+            raise errors.ArgumentError("unit = %r: users= is not given, the id of the user of every example of the loader's data" % unit)
+        users = None if users is None else users_of(users)
+        digest = "" if users is None else users.digest
+        taken = participation_tracker(mechanism, source, True, users, returning == "refuse")
+    reason = None if taken.users is None else why_not_ghost(batches.most if isinstance(batches, BatchSampler) else None)
+    if clipping == "ghost" and reason is not None:
+        raise errors.UnsupportedError("clipping='ghost' with unit=%r: %s" % (unit, reason))
+    return taken, digest, reason
 
 
 def check_arguments(model: Any, optimizer: Any, mechanism: Any) -> None:

@@ -13,7 +13,7 @@ from .. import errors
 from .._library import abi, integer
 from ..keys import KeyLike
 from ..mechanism import Mechanism
-from ..noise import NO_STATE, NoiseStream
+from ..noise import NO_STATE, NoiseStream, Sums
 from ..problem import Strategy
 from .group import Group
 
@@ -136,34 +136,6 @@ def with_one_salt(group: Group, opened: Callable[[Any], NoiseStream]) -> Any:
         if turn == 0:
             salt = group.from_first(stream.salt if stream is not None else bytes(abi.DPMF_SALT_SIZE))
     return stream
-
-
-USED = (
-    "row %d was used for another sum, and the same noise over two sums reveals their difference. A step that is taken again after a "
-    "checkpoint was loaded needs the same data, model and learning rate as the first time; a run that goes another way from there needs "
-    "a new key or label"
-)
-
-
-class Sums:
-    """The sum that each row is for: a row that comes again, after a checkpoint was loaded, is given for the same sum only.
-
-    The state file has them where there is one. Else they are in memory, for as long as the stream is; a stream whose key was made
-    for it alone cannot go back, and needs none.
-    """
-
-    def __init__(self, stream: NoiseStream):
-        self._stream = stream
-        self._known: Dict[int, bytes] = {}
-
-    def bind(self, digest: Callable[[], bytes]) -> None:
-        """Before the next row: raises if it was used for a sum with another digest."""
-        if self._stream.keeps_state:
-            self._stream.bind_sum(digest())
-        elif not self._stream._ephemeral:
-            found = digest()
-            if self._known.setdefault(self._stream.step, found) != found:
-                raise errors.StateError(USED % self._stream.step)
 
 
 class Rows:

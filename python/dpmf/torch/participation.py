@@ -15,8 +15,10 @@ from .._library import whole_numbers
 from ..mechanism import Mechanism
 from ..privacy import Privacy
 from ..sampler import Sampler
+from ..users import Users
 from .batches import BatchSampler, mark_of
 from .pytree import flatten
+from .returning import ByHand, Roster, limits_of
 
 #: What a tensor of a counted batch is marked with.
 DELIVERY = "dpmf_delivery"
@@ -38,11 +40,13 @@ class Checked:
         self._given = (-1, 0)
         #: Those of the examples that were taken last, in their order; padding behind them has none.
         self.units: List[int] = []
+        #: Their users, by numbers; None: each example is a unit, or has several owners.
+        self.users: Optional[List[int]] = None if sampler.users is None else []
         in_order = sampler.sampler.text.partition(":")[0] in ("cyclic", "shuffled")
         #: Sizes of batches, and places in them, do not depend on who takes part.
-        self.steady = in_order and mechanism.adjacency != "add-remove"
+        self.steady = in_order and mechanism.adjacency != "add-remove" and sampler.users is None
         #: 0: sizes of batches do not vary.
-        self.spread = 0.0 if in_order or sampler.length is not None else 1.0
+        self.spread = 0.0 if self.steady or sampler.length is not None else 1.0
 
     def take(self, step: int, count: int, tensors: Sequence[Any], drawn_for: Optional[int], units: Any) -> int:
         """Raises unless these examples belong to this step; nothing has been computed of them yet.
@@ -75,11 +79,13 @@ class Checked:
         self.sampler.claim()
         self._given = (step, given)
         self.units = drawn[before:given]
+        if self.users is not None:
+            self.users = self.sampler.drawn_users(step)[before:given]
         return min(count, max(0, size - before))
 
     def identity(self) -> Dict[str, Any]:
         """What every process must have alike: parts of other batches would overlap."""
-        return {"sampler (its text, units, steps, label or key)": self.sampler.sampler.identity()}
+        return {"sampler (its text, units, steps, label or key)": self.sampler.identity()}
 
     def forget(self) -> None:
         """Drops the batch of the current step, which is not used."""
@@ -122,10 +128,18 @@ class Counted:
 
     The guarantee is that of the actual run. A loader in a fixed order is checked against the mechanism too, and then
     every batch against that order: the guarantee is the one that was designed.
+
+    by_users    participations are those of users: of a loader's examples by their ids (Users), of others as units= names them
+    limited     a user that the mechanism's participation does not allow in a step is refused, before its gradient is computed
     """
 
-    def __init__(self, mechanism: Mechanism, loader: Any = None):
+    def __init__(self, mechanism: Mechanism, loader: Any = None, by_users: bool = False, users: Optional[Users] = None,
+                 limited: bool = False):  # fmt: skip
         self.mechanism, self.capacity = mechanism, 1 << 20
+        self._whose: Any = None if not by_users else ByHand() if users is None else Roster(users)
+        #: The users of the examples that were taken last, by numbers; None: each example is a unit.
+        self.users: Optional[List[int]] = [] if by_users else None
+        self._limits = limits_of(mechanism) if limited else None
         #: Those of the examples that were taken last, in their order.
         self.units: List[int] = []
         self._log: Dict[int, np.ndarray] = {}  # who took part in a step; a step that was computed again has all that ever did
@@ -133,8 +147,8 @@ class Counted:
         self._read: Deque[List[int]] = collections.deque()
         self._delivered: List[Delivery] = []  # by the loader, and in no step yet
         self._used: List[Delivery] = []  # in the step that is under way
-        self._order = None if loader is None else fixed_order(loader, mechanism)
-        self._assumed = None if loader is None else participation_of(loader, mechanism)
+        self._order = None if loader is None or by_users else fixed_order(loader, mechanism)
+        self._assumed = None if loader is None or by_users else participation_of(loader, mechanism)
         self._loader = None if loader is None else watch(loader, self)
         #: Sizes of batches, and places in them, do not depend on who takes part.
         self.steady = self._order is not None and mechanism.adjacency != "add-remove"
@@ -198,7 +212,7 @@ class Counted:
         if units is not None:
             if self._loader is not None:
                 raise errors.ArgumentError("units: there is a loader, which knows them")
-            named = whole_numbers(units, "units").reshape(-1).tolist()
+            named = whole_numbers(units, "units").reshape(-1).tolist() if self._whose is None else self._whose.named(units)
             if len(named) != count:
                 raise errors.ArgumentError("%d units for %d examples" % (len(named), count))
             found = Delivery(self, named)
@@ -217,7 +231,9 @@ class Counted:
             )
         now = self._used if before or any(found is other for other in self._used) else self._used + [found]
         everybody = [i for delivery in now for i in delivery.indices]
-        if len(set(everybody)) < len(everybody):
+        if self._whose is not None:
+            self._check_users(step, everybody)
+        elif len(set(everybody)) < len(everybody):
             raise errors.StateError("an example is twice in step %d: a unit is clipped once per step" % step)
         if self._order is not None:
             self._order.seek(step)
@@ -229,7 +245,18 @@ class Counted:
         self._used, found.used = now, before + count
         self._delivered = [other for other in self._delivered if other is not found]
         self.units = found.indices[before : before + count]
+        if self._whose is not None:
+            self.users = self._whose.users_of(self.units)
+            self.units = self._whose.drawing(self.units)
         return count
+
+    def _check_users(self, step: int, everybody: List[int]) -> None:
+        """Raises if a user of these examples may not take part in this step."""
+        if self._whose.by_example and len(set(everybody)) < len(everybody):
+            raise errors.StateError("an example is twice in step %d" % step)
+        if self._limits is not None:
+            taking = np.unique(np.array(self._whose.users_of(everybody), np.int64))
+            self._limits.check(taking, step, {t: some for t, some in self._log.items() if t != step}, self._whose.name)
 
     def _delivery_of(self, tensors: Sequence[Any], step: int) -> "Delivery":
         """Which of the loader's batches are these examples of? Their tensors know it, unless they were made of others."""
@@ -264,7 +291,10 @@ class Counted:
 
     def close_step(self, step: int) -> None:
         """The noise row was used: this batch's participations are recorded."""
-        self._record(step, np.array([i for delivery in self._used for i in delivery.indices], np.int64))
+        indices = [i for delivery in self._used for i in delivery.indices]
+        if self._whose is not None:
+            indices = sorted(set(self._whose.users_of(indices)))
+        self._record(step, np.array(indices, np.int64))
         self._used = []
 
     def _record(self, step: int, units: np.ndarray) -> None:
@@ -292,7 +322,8 @@ class Counted:
 
     def state_dict(self) -> Dict[str, Any]:
         units, steps = self.log()
-        return {"units": torch.from_numpy(units), "steps": torch.from_numpy(steps)}
+        of = {} if self._whose is None else self._whose.state_dict()
+        return {"units": torch.from_numpy(units), "steps": torch.from_numpy(steps), **of}
 
     def check_state(self, state: Dict[str, Any]) -> None:
         if "units" not in state:
@@ -303,6 +334,8 @@ class Counted:
         for t in sorted({*range(step), *steps.tolist()}):  # what this process has released itself stays in the log
             self._record(t, units[steps == t])
         self._released = max(self._released, released)
+        if self._whose is not None:
+            self._whose.load_state_dict(state)
         self.forget()
         self.begin()
 
@@ -406,15 +439,19 @@ def participation_of(loader: Any, mechanism: Mechanism) -> Optional[str]:
     return "%s:%d,%d" % (name, -(-mechanism.steps // period), period)
 
 
-def participation_tracker(mechanism: Mechanism, source: Any) -> Any:
+def participation_tracker(mechanism: Mechanism, source: Any, by_users: bool = False, users: Any = None, limited: bool = False) -> Any:
     """For a BatchSampler, a loader over one, any other DataLoader, or None: units are named by hand."""
-    if isinstance(source, BatchSampler):
-        return Checked(mechanism, source)
-    if isinstance(getattr(source, "batch_sampler", None), BatchSampler):
-        return Checked(mechanism, source.batch_sampler)
+    batches = source if isinstance(source, BatchSampler) else getattr(source, "batch_sampler", None)
+    if isinstance(batches, BatchSampler):
+        if batches.digest is not None and not by_users:
+            raise errors.ArgumentError(
+                "sampler: it draws users (or examples of several owners), and this run clips examples: dpmf.torch.make_private with "
+                "unit='user' is accepted"
+            )
+        return Checked(mechanism, batches)
     if source is not None and mechanism.adjacency == "add-remove":
         raise errors.ArgumentError(
             "sampler: the mechanism's guarantee is for add-remove adjacency, but with this loader an example more or less moves others "
             "to other batches. A BatchSampler that draws each example separately is accepted (poisson, allocation, ...)"
         )
-    return Counted(mechanism, source)
+    return Counted(mechanism, source, by_users, users, limited)

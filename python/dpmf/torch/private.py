@@ -24,6 +24,7 @@ from .noise import Rows, make_stream, shard_of
 from .parameters import Untouched, check_layers, check_parameters, not_finite, one_device, row_type, trained_parameters
 from .randomness import Draws, secret_of
 from .sums import ExactSum
+from .users import OWNED, PerUser
 from .unshard import Twin, has_shards, placed, reshard
 
 STATE = "dpmf"
@@ -54,25 +55,24 @@ STEPPED = (
 WRITTEN = "It does not cover the buffers %s, which the model itself writes and the caller declared public.\n"
 
 
-def said_by_run(mechanism: Mechanism, found: Privacy, unit: Optional[str], clip: float, done: int) -> str:
-    """The statement of a run that clips and counts examples of its data set, and what must be true for another unit to be its unit.
+def said_by_run(
+    mechanism: Mechanism, found: Privacy, unit: Optional[str], clip: float, done: int, by: str = "example"
+) -> str:
+    """The statement of a run that clips and counts units of one kind, and what must be true for another unit to be its unit.
 
-    The mechanism's own unit is that of the statement; where it records none, it is an example, as the run had it.
+    by   the unit of the run: "example", or one with several examples. The mechanism's own unit is that of the statement; where it
+         records none, it is the run's
     """
     named = [] if unit is None else [unit_name(unit)]
-    recorded = mechanism.unit or "example"
+    recorded = mechanism.unit or by
     said = found._sentences(recorded, unit_named=0, clip=clip, done=done)
-    return said + "".join(map(unit_sentence, dict.fromkeys([recorded] + named)))
+    return said + "".join(unit_sentence(of, by) for of in dict.fromkeys([recorded] + named) if of != by)
 
 
-def unit_sentence(unit: str) -> str:
-    """For a unit other than an example: what the run saw are examples."""
-    if unit == "example":
-        return ""
-    return (
-        "The run was by examples of the data set. It protects one %s in this way only if each %s is exactly one example; one with "
-        "several examples is not covered.\n" % (unit, unit)
-    )
+def unit_sentence(unit: str, by: str = "example") -> str:
+    """For a unit other than that of the run."""
+    return "The run was by %ss%s. It protects one %s in this way only if each %s is exactly one %s; one with several %ss is not covered.\n" % (
+        by, " of the data set" if by == "example" else "", unit, unit, by, by)  # fmt: skip
 
 
 class StepReport(NamedTuple):
@@ -104,12 +104,16 @@ class Private:
         options: Dict[str, Any],
         public_buffers: Sequence[str] = (),
         fixed_shapes: bool = True,
+        unit: str = "example",
+        user_gradient: str = "mean",
     ):
         if getattr(optimizer, "_dpmf_private", False):
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
         self.model, self.optimizer, self.mechanism = model, optimizer, mechanism
         self.expected_batch = float(expected_batch)
         self._taken, self._tally = taken, Tally(tell)
+        #: Whose gradients are clipped together, and how they become one; examples whose owners are several are clipped alone.
+        self.unit, self._user_gradient = unit, user_gradient if taken.users is not None else None
         self._listeners: List[Callable[[StepReport], Any]] = []
         self._params, others = trained_parameters(model, optimizer)
         self._twin = Twin(model, self._params) if has_shards(model) else None
@@ -142,7 +146,11 @@ class Private:
         else:
             least = -self._group.worst(-(chunk or chunk_for(self._params, device)))
             granule = None if taken.steady else granule_for(taken.spread * self.expected_batch / self._group.world, mechanism.steps)
-            self._route = PerExample(model, trained, others, Loss(loss), least, granule)
+            parts = (model, trained, others, Loss(loss), least, granule)
+            if taken.users is None:
+                self._route = PerExample(*parts)
+            else:
+                self._route = PerUser(*parts, unit=unit, user_gradient=user_gradient)
         self._shard = shard_of(row, self._group.rank, self._group.world)
         if options.get("exact"):
             if self._route.name == "ghost":
@@ -214,6 +222,7 @@ class Private:
 
     def _release(self) -> torch.Tensor:
         """(sum + row of noise) / expected batch. The sum of all processes is exact; the noise of each is that of its shard."""
+        self._route.close_step(self._sum, self._tally)
         self._group.add_up_(self._sum.whole)
         row, refused = None, None
         try:
@@ -246,7 +255,8 @@ class Private:
         keywords    keyword inputs of the model
         drawn_for   the step that the sampler drew these examples for, where it cannot be seen: batches of data_loader carry
                     it, and others must say it (`for batch in sampler: ... drawn_for=batch.step`)
-        units       without a sampler: the numbers of these examples, by which participations are counted
+        units       without a sampler: the numbers of these examples, by which participations are counted; of a run by users the
+                    ids of their users, one for each example
         """
         examples = Examples(inputs, targets, keywords)
         self._check()
@@ -263,6 +273,13 @@ class Private:
         self._accumulated = True
         examples.real = real
         examples.draws = Draws(self._secret, self.noise.step, self._taken.units)
+        if isinstance(self._route, PerUser):
+            examples.users = list(self._taken.users[:real])
+            try:
+                self._route.begin(examples, self.noise.step)
+            except errors.Error:
+                self.discard()
+                raise
         if self._twin is not None:
             self._twin.fill()
         self._check_finite("before step %d" % self.noise.step)
@@ -276,6 +293,7 @@ class Private:
     def discard(self) -> None:
         """Forgets what has been accumulated."""
         self._sum.zero_()
+        self._route.forget()
         self._taken.forget()
         self._accumulated = False
         self._empty()
@@ -350,7 +368,8 @@ class Private:
     def _identity(self) -> Dict[str, Any]:
         # What changes the roundings of a gradient is in it: rows after a checkpoint are used again, for the same sums.
         return {"expected_batch": self.expected_batch, "processes": self._group.world, "chunk": self._route.chunk,
-                "clipping": self._route.name, **self._sum.identity()}
+                "clipping": self._route.name, **self._sum.identity(),
+                **({} if self.unit == "example" else {"unit": self.unit, "user_gradient": self._user_gradient})}
 
     def _own_state(self) -> Dict[str, Any]:
         """What a checkpoint holds beside model and optimizer."""
@@ -379,6 +398,8 @@ class Private:
         self._take(state[STATE])
 
     def _take(self, own: Dict[str, Any]) -> None:
+        if own.get("unit", "example") != self.unit:
+            raise errors.StateError("the state is of a run by %ss, and this one is by %ss" % (own.get("unit", "example"), self.unit))
         for name, value in self._identity().items():
             if name == "chunk" and self._own_chunk and isinstance(own.get(name), int):
                 continue  # the resumed run keeps its own, for any amount of free memory here
@@ -486,19 +507,21 @@ class Private:
     def statement(self, unit: Optional[str] = None) -> str:
         """The guarantee in sentences, and what kind of guarantee it is.
 
-        Gradients are clipped and participations checked example by example. The unit is that of the mechanism; for any unit that is
-        not an example, also one that `unit` names, a sentence is added about what must be true for it to be the unit.
+        Gradients are clipped and participations checked by the run's unit: an example, or a user. The unit is that of the mechanism; for any unit that is
+        not the run's, also one that `unit` names, a sentence is added about what must be true for it to be the unit.
         """
         if unit is not None:
             unit_name(unit)
         found = self.privacy()
         if found is None:
-            return "No example has taken part yet.\n"
+            return "No %s has taken part yet.\n" % self.unit
         clip = 0.0 if isinstance(self._sum, AdaptiveSum) else self.clip_norm  # 0: not one for all steps
-        said = said_by_run(self.mechanism, found, unit, clip, self.steps_taken)
+        said = said_by_run(self.mechanism, found, unit, clip, self.steps_taken, self.unit)
         # The exact release is proven for the participations of the design, and not for others that were counted.
         said = said if self.counted else self.noise.exact_statement(said)
         said += self._sum.sentence() + self._route.sentence
+        if self.unit != "example" and self._taken.users is None:
+            said += OWNED % {"unit": self.unit}
         if self._shapes_vary:
             said += VARIED
         if self._untouched.changed:
@@ -511,7 +534,7 @@ class Private:
             return said
         return said + (
             "This is the guarantee of the actual run: the loader could not be checked against what the mechanism "
-            "assumes, and the participations of every example over %d steps were counted.\n" % self.steps_taken
+            "assumes, and the participations of every %s over %d steps were counted.\n" % (self.unit, self.steps_taken)
         )
 
     def close(self) -> None:

@@ -90,6 +90,8 @@ class Examples:
         self.count = self.real = sizes[0]  # those behind the first `real` are padding
         #: Whose random numbers a pass over them has.
         self.draws = Draws(b"", 0, [])
+        #: The users of the real ones, by numbers, where users are the units.
+        self.users: List[int] = []
 
     def call(self, tensors: Sequence[torch.Tensor]) -> Any:
         """(positional inputs, keyword inputs, targets), of other tensors."""
@@ -108,6 +110,16 @@ class Examples:
             else torch.full_like(t, whole, memory_format=dense)
             for t in like
         ]
+
+    def sort(self, order: Sequence[int]) -> None:
+        """Puts the real ones into this order; padding stays behind them."""
+        at = list(order) + list(range(len(order), self.count))
+        if at == list(range(self.count)):
+            return
+        index = torch.tensor(at, dtype=torch.int64)
+        self.tensors = [t[index.to(t.device)] for t in self.tensors]
+        self.draws = self.draws.sorted(at)
+        self.users = [self.users[i] for i in order]
 
     def part(self, first: int, last: int) -> List[torch.Tensor]:
         return [tensor[first:last] for tensor in self.tensors]

@@ -131,6 +131,11 @@ class Draws:
         found = torch.tensor(units, dtype=torch.int64, device=device).mul_(STEP).add_(base[0])
         return mixed_(mixed_(found).add_(base[1]))
 
+    def sorted(self, order: Sequence[int]) -> "Draws":
+        """Those of the same examples in another order."""
+        units = (self._units + [-1] * len(order))[: len(order)]
+        return Draws(self._secret, self._step, [units[i] for i in order])
+
     def together(self) -> Any:
         """Inside, the generators are those of the step, for what all examples share."""
         return seeded(self._secret, self._step)
