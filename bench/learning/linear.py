@@ -3,7 +3,8 @@
 """A linear model on scattering features by `dpmf train`: linear.py PROGRAM TASK [options]. Methods and search: protocol.py.
 
     linear.py build/dpmf fashion                                     Fashion-MNIST of Debian's dataset-fashion-mnist
-    linear.py build/dpmf cifar --data DIR --epochs 2 20              CIFAR-10 in its binary format
+    linear.py build/dpmf cifar-pink --data DIR --epochs 2 20         CIFAR-10 in its binary format
+    linear.py build/dpmf cifar --data DIR --epochs 2 20              the same with features that are normalised in groups
 
 The features are fixed: 2D scattering of order 2, normalised for each image. Softmax regression, SGD without momentum, clip norm 0.5,
 a rate that falls linearly to 0. The last 10 000 training images are held out in the search. The keys come from seeds that anybody
@@ -18,9 +19,10 @@ import tempfile
 import protocol
 
 CLIP = 0.5
-TASKS = {  # default data, features x classes + classes, first point of the search
-    "fashion": ("/usr/share/datasets/fashion-mnist", (81 * 64 + 1) * 10, (200, 50.0)),
-    "cifar": (None, (243 * 64 + 1) * 10, (200, 50.0)),
+TASKS = {  # default data, features x classes + classes, first point of the search, features
+    "fashion": ("/usr/share/datasets/fashion-mnist", (81 * 64 + 1) * 10, (200, 50.0), "scattering"),
+    "cifar": (None, (243 * 64 + 1) * 10, (200, 50.0), "scattering"),
+    "cifar-pink": (None, (243 * 64 + 1) * 10, (50, 12.5), "scattering:2,8,pink"),
 }
 RATES = tuple(50.0 * 2.0**power for power in range(-4, 8))
 
@@ -30,8 +32,8 @@ class Linear:
 
     def __init__(self, given, directory):
         self.name, self.program, self.directory = given.task, given.program, directory
-        data, self.dim, self.start = TASKS[given.task]
-        self.data, self.hold_out, self.features = given.data or data, given.hold_out, given.features
+        data, self.dim, self.start, features = TASKS[given.task]
+        self.data, self.hold_out, self.features = given.data or data, given.hold_out, given.features or features
         self.per_epoch, self.rates = protocol.PER_EPOCH, RATES
 
     def call(self, *words):
@@ -78,7 +80,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--data")
-    parser.add_argument("--features", default="scattering")
+    parser.add_argument("--features")
     parser.add_argument("--hold-out", type=int, default=10000)
     parser.add_argument("--mechanisms", help="a directory that keeps the mechanism files for the next call")
     given = parser.parse_args()

@@ -139,11 +139,12 @@ def make_cifar_cnn(folder):
 
 
 def make_text(path=verses.DATA, test=2000, held=2000):
-    """All verses, shuffled once; a verse is one example and one privacy unit. The test takes what is above a multiple of 1000 too."""
+    """All verses, shuffled once; a verse is one example and one privacy unit. The test takes what is above a multiple of 2000 too, so that
+    every number of steps per epoch divides the rest."""
     found = verses.read_verses(path)
     order = torch.randperm(len(found), generator=torch.Generator().manual_seed(1611)).tolist()
     coded = verses.encode([found[at] for at in order])
-    test += (len(found) - test) % 1000
+    test += (len(found) - test) % 2000
     return Network("text", tuple(part[test:] for part in coded), held, tuple(part[:test] for part in coded), verses.Speller,
                    score=bits, loss=verses.loss_of)
 
