@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Poisson sampling of a C of several bands: never below the exact delta of two and three steps, never below a lower confidence limit
- * of simulation, DP-SGD in the limit of one band, below every bound without amplification, and refusals.
+ * of simulation, DP-SGD in the limit of one band, below every bound without amplification and near every limit of participations, and refusals.
  */
 #include "account/account.h"
 #include "support/check.h"
@@ -341,6 +341,49 @@ static void test_beats_no_amplification(void **state) {
     assert_true(cases > 90);
 }
 
+/*
+ * C of ones, also where more participations count than one mixture holds, and where the likelihood ratio overflows: at most four times
+ * the least over s of P[S > s] + the Gaussian delta of f(s).
+ */
+static void test_at_most_every_limit_of_participations(void **state) {
+    (void)state;
+    static const struct {
+        int n;
+        double q, sigma, epsilon;
+    } cases[] = {{64, 0.01, 1, 70}, {64, 0.3, 4, 30}, {600, 0.5, 100, 9}, {2000, 0.2, 500, 5}, {20000, 0.05, 3000, 2}};
+    static double ones[20000];
+    for (int i = 0; i < 20000; i++)
+        ones[i] = 1;
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        const int n = cases[i].n;
+        const double q = cases[i].q;
+        double p = 1, whole = 0, least = 1, below = 0;
+        for (int t = 0; t < n; t++) { /* G_tu = n - max(t, u), t and u from 0 */
+            p = fmax(p, 1 + ((double)t * (n - t) + 0.5 * (n - t) * (n - t - 1.0)) / n);
+            whole += (t + 1.0) * (t + 1.0) / n;
+        }
+        for (int s = 0; s <= n; s++) {
+            below += exp(lgamma(n + 1.0) - lgamma(s + 1.0) - lgamma(n - s + 1.0) + s * log(q) + (n - s) * log1p(-q));
+            if (below < 0.9) continue;
+            const double mu = sqrt(fmin(s * fmin(s, p), whole)) / cases[i].sigma;
+            least =
+                fmin(least, fmax(1 - below, 0) + 1e-10 + gaussian_delta(mu, cases[i].epsilon)); /* 1e-10: roundings */
+        }
+        dpmf_strategy *strategy = NULL;
+        dpmf_privacy found;
+        check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ, n, ones, &strategy));
+        setting s = {.q = q, .sigma = cases[i].sigma};
+        const dpmf_account_options o = options_of(&s, strategy);
+        check_ok(dpmf_account_delta(s.sigma, cases[i].epsilon, &o, &found));
+        print_message("n = %d: delta %.4g, %.4g of the limits\n", n, found.delta, least);
+        assert_true(found.delta <= 4 * least);
+        check_ok(dpmf_account_epsilon(s.sigma, 4 * least, &o, &found));
+        print_message("epsilon %.5g, %.5g (%s)\n", found.epsilon, cases[i].epsilon, found.method);
+        assert_true(found.epsilon <= cases[i].epsilon);
+        dpmf_strategy_free(strategy);
+    }
+}
+
 static void test_what_has_no_proof_is_refused(void **state) {
     (void)state;
     setting s;
@@ -376,6 +419,7 @@ int main(void) {
         cmocka_unit_test(test_never_below_simulation),
         cmocka_unit_test(test_nearly_one_band_is_nearly_independent_noise),
         cmocka_unit_test(test_beats_no_amplification),
+        cmocka_unit_test(test_at_most_every_limit_of_participations),
         cmocka_unit_test(test_what_has_no_proof_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
