@@ -276,6 +276,21 @@ static void test_nearly_one_band_is_nearly_independent_noise(void **state) {
         o = options_of(&s, one);
         check_ok(dpmf_account_epsilon(s.sigma, 1e-6, &o, &plain));
         assert_true(plain.epsilon == exact.epsilon);
+        static setting diagonal;
+        fill(&diagonal, BANDS, 40, 0.01, sigmas[i]);
+        for (int t = 0; t < diagonal.n; t++)
+            for (int u = 0; u <= t; u++)
+                diagonal.c[t][u] = u < t ? 0 : t < 20 ? 1 : 0.5; /* a dense C that is diagonal has one band */
+        dpmf_strategy *dense = NULL;
+        dpmf_privacy few;
+        strategy_of(&diagonal, &dense);
+        o = options_of(&s, dense);
+        check_ok(dpmf_account_epsilon(s.sigma, 1e-6, &o, &found));
+        o = options_of(&s, NULL);
+        o.compositions = diagonal.n;
+        check_ok(dpmf_account_epsilon(s.sigma, 1e-6, &o, &few));
+        assert_true(found.epsilon == few.epsilon);
+        dpmf_strategy_free(dense);
         o = options_of(&s, two);
         check_ok(dpmf_account_epsilon(s.sigma, 1e-6, &o, &found));
         print_message("sigma %g: %.6g, Poisson %.6g\n", s.sigma, found.epsilon, exact.epsilon);
