@@ -33,6 +33,7 @@
 #include "account/capped/counted.h"
 #include "base/special.h"
 
+#include <float.h>
 #include <math.h>
 
 static const double ROUNDING = 1e-12;                                /* relative, of sums and logarithms */
@@ -298,7 +299,9 @@ static int law_of_norms(const account_question *q, counted_law *out, double *per
 /* One step, whose curve is delta itself. `known`: an answer that is of no use unless this one is below it. */
 static double answer_counted(const account_question *q, const counted_scheme *s, int add, double known) {
     static const double farthest = 700, least_mass = 1e-36;
-    if (!q->of_epsilon) return q->given > farthest ? 0 : log(counted_curve(s, add, expm1(q->given), least_mass));
+    if (!q->of_epsilon && q->given > farthest) return 0;
+    if (!q->of_epsilon) /* a curve below every double is not 0 */
+        return log(fmax(counted_curve(s, add, expm1(q->given), least_mass), DBL_TRUE_MIN));
     const double delta = exp(q->given);
     double high = fmin(known, farthest), low = 0;
     if (!(counted_curve(s, add, expm1(high), delta) <= delta)) return INFINITY;

@@ -300,6 +300,18 @@ static void test_nearly_one_band_is_nearly_independent_noise(void **state) {
     }
 }
 
+static void test_delta_is_never_zero(void **state) {
+    (void)state;
+    static const double two[] = {1, 0.5}, sigmas[] = {1, 10, 1e3, 1e10};
+    dpmf_strategy *strategy = NULL;
+    check_ok(dpmf_strategy_create_toeplitz(3, DPMF_TOEPLITZ_BANDED, 2, two, &strategy));
+    for (int i = 0; i < 4; i++) { /* Gaussian tails have no end: e^-500000 for the third */
+        const setting s = {.q = 0.2, .sigma = sigmas[i]};
+        assert_true(account_delta(&s, strategy, 1) > 0);
+    }
+    dpmf_strategy_free(strategy);
+}
+
 static double gaussian_delta(double mu, double epsilon) {
     dpmf_privacy found;
     if (mu == 0) return 0;
@@ -433,6 +445,7 @@ int main(void) {
         cmocka_unit_test(test_never_below_two_and_three_steps),
         cmocka_unit_test(test_never_below_simulation),
         cmocka_unit_test(test_nearly_one_band_is_nearly_independent_noise),
+        cmocka_unit_test(test_delta_is_never_zero),
         cmocka_unit_test(test_beats_no_amplification),
         cmocka_unit_test(test_at_most_every_limit_of_participations),
         cmocka_unit_test(test_what_has_no_proof_is_refused),
