@@ -90,13 +90,15 @@ done:
 
 /*
  * The largest row sum of G = C'C with its diagonal raised to the largest entry of it, over that entry, and the norm of the sum of
- * all columns over the largest norm of one. For a C without structure by its columns: row t of G sums to <column t, C 1>.
+ * all columns over the largest norm of one. For a C without structure by its columns: row t of G sums to <column t, C 1>. A diagonal
+ * C, for example the identity as a dense matrix, has one band: 0.
  */
 static dpmf_status find_overlap(const dpmf_strategy *s, double norm, double *overlap, double *whole) {
     const int64_t n = s->steps;
     int64_t count = 0, inverse_count = 0;
     const double *c = NULL, *inverse = NULL;
     double *ones = NULL, *sum = NULL, *column = NULL, most = 0;
+    int diagonal = 1;
     dpmf_status status = DPMF_OK;
     TRY_DONE(check_non_negative(s, "Poisson accounting of several bands"));
     TRY_DONE(base_alloc_doubles(n, "ones", &ones));
@@ -113,13 +115,17 @@ static dpmf_status find_overlap(const dpmf_strategy *s, double norm, double *ove
         TRY_DONE(dpmf_strategy_column_norms(s, ones));
         for (int64_t t = 0; t < n; t++)
             most = fmax(most, column[n - 1 - t] - ones[t] * ones[t]);
+        for (int64_t lag = 1; lag < count; lag++)
+            diagonal = diagonal && c[lag] == 0;
     } else {
         for (int64_t t = 0; t < n; t++) {
             TRY_DONE(dpmf_strategy_column(s, t, column));
             most = fmax(most, base_dot(n, column, sum) - base_dot(n, column, column));
+            for (int64_t row = 0; row < n; row++)
+                diagonal = diagonal && (row == t || column[row] == 0);
         }
     }
-    *overlap = (1 + most / (norm * norm)) * (1 + OVERLAP_ROUNDING);
+    *overlap = diagonal ? 0 : (1 + most / (norm * norm)) * (1 + OVERLAP_ROUNDING);
 done:
     base_free(ones);
     base_free(sum);

@@ -21,7 +21,8 @@
  *
  * A second bound, for noise so correlated that p is near n: |Cx| <= f(|x|), f(s)^2 = d s min(s, p) and at most |C1|^2, and by
  * Kahane's inequality the run is dominated by the mixture of N(f(S)), S of Bin(n, q), against N(0) (account/capped/counted.c). It is
- * never above the Gaussian mechanism of a unit that takes part in every step, nor above any bound by the number of participations.
+ * below the Gaussian mechanism of a unit that takes part in every step, and below P[S > s] + delta of the Gaussian mechanism with f(s)
+ * for every s. Where S or f(S) is too large for that code, these two are used themselves.
  *
  * Why this route: conditional composition (Choquette-Choo, Ganesh, Steinke and Thakurta 2024) bounds what earlier outputs reveal
  * about the sampling by its worst case outside of a tail; here it enters on average.
@@ -32,6 +33,7 @@
 #include "account/capped/counted.h"
 #include "base/special.h"
 
+#include <float.h>
 #include <math.h>
 
 static const double ROUNDING = 1e-12;                                /* relative, of sums and logarithms */
@@ -117,7 +119,7 @@ static double least(scheme *s, objective f, double at, double low, double high, 
 /* n P[l > c] for one step, as an exponent at s: what c must be for the bound to be e^missed. */
 static double cut_at(scheme *o, double missed, double log_s) {
     const double s = exp(log_s), e = s * o->d, q = o->remove.probability;
-    const double grown = e < 700 ? log1p(q * expm1(e)) : e + log(q) + 1e-300;
+    const double grown = e < 600 ? log1p(q * expm1(e)) : base_log_add(log1p(-q), e + log(q));
     const double c = (log(o->steps) - missed + o->p * grown) / s + 0.5 * e - 0.5 * o->d;
     return c + ROUNDING * (fabs(log(o->steps)) + fabs(missed) + o->p * grown) / s + ROUNDING * (e + o->d);
 }
@@ -262,7 +264,10 @@ static double answer_add(scheme *s) {
 
 /* ---- the number of participations alone ---- */
 
-static const double NEGLIGIBLE = 1e-130; /* a weight that stands for 0 */
+/* f(s) in units of sqrt(d) */
+static double norm_of(const account_question *q, double s) {
+    return fmin(sqrt(s * fmin(s, q->overlap)), q->whole);
+}
 
 /* The law of f(S) on multiples of sqrt(d)/per, rounded up; 0 if that takes too many. */
 static int law_of_norms(const account_question *q, counted_law *out, double *per) {
@@ -273,7 +278,7 @@ static int law_of_norms(const account_question *q, counted_law *out, double *per
     while (last > 1 && counts.beyond[last] < 1e-40)
         last--;
     for (int s = 1; s <= last; s++)
-        norm[s] = fmin(sqrt((double)s * fmin((double)s, q->overlap)), q->whole);
+        norm[s] = norm_of(q, s);
     const double many = floor(COUNTED_MAX / (norm[last] * (1 + 1e-9)));
     if (!(many >= 1)) return 0;
     *per = fmin(many, 64);
@@ -284,8 +289,7 @@ static int law_of_norms(const account_question *q, counted_law *out, double *per
         law.weight[(int)ceil(norm[s] * *per * (1 - 1e-14))] += counts.weight[s];
     law.beyond[law.count + 1] = counts.beyond[last + 1];
     for (int j = law.count; j >= 0; j--) {
-        law.weight[j] = fmax(law.weight[j], NEGLIGIBLE);
-        law.log_weight[j] = log(law.weight[j]);
+        law.log_weight[j] = log(law.weight[j]); /* most multiples are no f(s): weight 0 */
         law.beyond[j] = fmin(law.beyond[j + 1] + law.weight[j] * (1 + 1e-11), 1);
     }
     *out = law;
@@ -295,7 +299,9 @@ static int law_of_norms(const account_question *q, counted_law *out, double *per
 /* One step, whose curve is delta itself. `known`: an answer that is of no use unless this one is below it. */
 static double answer_counted(const account_question *q, const counted_scheme *s, int add, double known) {
     static const double farthest = 700, least_mass = 1e-36;
-    if (!q->of_epsilon) return q->given > farthest ? 0 : log(counted_curve(s, add, expm1(q->given), least_mass));
+    if (!q->of_epsilon && q->given > farthest) return 0;
+    if (!q->of_epsilon) /* a curve below every double is not 0 */
+        return log(fmax(counted_curve(s, add, expm1(q->given), least_mass), DBL_TRUE_MIN));
     const double delta = exp(q->given);
     double high = fmin(known, farthest), low = 0;
     if (!(counted_curve(s, add, expm1(high), delta) <= delta)) return INFINITY;
@@ -307,11 +313,48 @@ static double answer_counted(const account_question *q, const counted_scheme *s,
     return high;
 }
 
+/* ln P[S > s], from above */
+static double log_more(const account_question *q, int64_t s) {
+    static const double tail = 1 + 1e-11;
+    return s >= q->compositions ? -INFINITY
+                                : log(base_binomial_at_least(s + 1, q->compositions, q->probability) * tail + 1e-305);
+}
+
+/* epsilon or ln delta by P[S > s] + the delta of the Gaussian mechanism with f(s), s >= 1. */
+static double limited(const account_question *q, int64_t s) {
+    const double mu = norm_of(q, (double)s) / q->sigma * (1 + ROUNDING), more = log_more(q, s);
+    if (!q->of_epsilon) return base_log_add(account_gaussian_log_delta(mu, q->given), more) + ROUNDING;
+    const double room = q->given + log_rest(more - q->given);
+    return isfinite(room) ? account_gaussian_epsilon(mu, room - ROUNDING * (1 + fabs(room))) : INFINITY;
+}
+
+/*
+ * The same at a good s. Of ln delta: where P[S > s] falls below the other part, which rises with s; so that is at most twice the least
+ * delta of all s. Of epsilon: where P[S > s] falls below some parts of delta.
+ */
+static double answer_limited(const account_question *q) {
+    double best = account_worst(q);
+    for (double part = 0.05; part < 13; part *= 3) {
+        int64_t low = 0, high = q->compositions;
+        while (high - low > 1) {
+            const int64_t s = low + (high - low) / 2;
+            const double mu = norm_of(q, (double)s) / q->sigma;
+            const double enough = q->of_epsilon ? q->given - part : account_gaussian_log_delta(mu, q->given);
+            *(log_more(q, s) <= enough ? &high : &low) = s;
+        }
+        best = fmin(best, limited(q, high));
+        if (!q->of_epsilon) return fmin(best, low > 0 ? limited(q, low) : best);
+    }
+    return best;
+}
+
 /* ---- the answer ---- */
 
 static const char METHOD_MOMENTS[] =
     "overlapping columns: moments of DP-SGD by Hoelder's inequality for Gaussian variables";
 static const char METHOD_COUNTS[] = "overlapping columns: the number of participations, one mixture of Gaussians";
+static const char METHOD_LIMITED[] =
+    "overlapping columns: the Gaussian mechanism of a limit to the number of participations";
 static const char METHOD_KNOWN[] = "Gaussian mechanism without the sampling, closed form";
 static const char METHOD_NEVER[] = "no unit ever takes part";
 
@@ -326,7 +369,7 @@ dpmf_status overlap_answer(const account_question *q, account_answer *out) {
         return DPMF_OK;
     }
     if (q->probability >= 1) {
-        *out = (account_answer){unsampled, DPMF_EXACT, METHOD_KNOWN, 1};
+        *out = (account_answer){unsampled, DPMF_UPPER_BOUND, METHOD_KNOWN, 1}; /* |C 1| is rounded up */
         return DPMF_OK;
     }
     TRY(base_progress(q->run, q->of_epsilon ? "bounding epsilon" : "bounding delta", -1));
@@ -343,6 +386,8 @@ dpmf_status overlap_answer(const account_question *q, account_answer *out) {
         if (value < found[worse].value) found[worse] = (account_answer){value, DPMF_UPPER_BOUND, METHOD_COUNTS, 1};
     }
     *out = found[found[1].value > found[0].value];
+    const double limit = answer_limited(q); /* of both directions */
+    if (limit < out->value) *out = (account_answer){limit, DPMF_UPPER_BOUND, METHOD_LIMITED, 1};
     if (unsampled < out->value) *out = (account_answer){unsampled, DPMF_UPPER_BOUND, METHOD_KNOWN, 1};
     return DPMF_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Poisson sampling of a C of several bands: never below the exact delta of two and three steps, never below a lower confidence limit
- * of simulation, DP-SGD in the limit of one band, below every bound without amplification, and refusals.
+ * of simulation, DP-SGD in the limit of one band, below every bound without amplification and near every limit of participations, and refusals.
  */
 #include "account/account.h"
 #include "support/check.h"
@@ -276,6 +276,21 @@ static void test_nearly_one_band_is_nearly_independent_noise(void **state) {
         o = options_of(&s, one);
         check_ok(dpmf_account_epsilon(s.sigma, 1e-6, &o, &plain));
         assert_true(plain.epsilon == exact.epsilon);
+        static setting diagonal;
+        fill(&diagonal, BANDS, 40, 0.01, sigmas[i]);
+        for (int t = 0; t < diagonal.n; t++)
+            for (int u = 0; u <= t; u++)
+                diagonal.c[t][u] = u < t ? 0 : t < 20 ? 1 : 0.5; /* a dense C that is diagonal has one band */
+        dpmf_strategy *dense = NULL;
+        dpmf_privacy few;
+        strategy_of(&diagonal, &dense);
+        o = options_of(&s, dense);
+        check_ok(dpmf_account_epsilon(s.sigma, 1e-6, &o, &found));
+        o = options_of(&s, NULL);
+        o.compositions = diagonal.n;
+        check_ok(dpmf_account_epsilon(s.sigma, 1e-6, &o, &few));
+        assert_true(found.epsilon == few.epsilon);
+        dpmf_strategy_free(dense);
         o = options_of(&s, two);
         check_ok(dpmf_account_epsilon(s.sigma, 1e-6, &o, &found));
         print_message("sigma %g: %.6g, Poisson %.6g\n", s.sigma, found.epsilon, exact.epsilon);
@@ -283,6 +298,18 @@ static void test_nearly_one_band_is_nearly_independent_noise(void **state) {
         dpmf_strategy_free(one);
         dpmf_strategy_free(two);
     }
+}
+
+static void test_delta_is_never_zero(void **state) {
+    (void)state;
+    static const double two[] = {1, 0.5}, sigmas[] = {1, 10, 1e3, 1e10};
+    dpmf_strategy *strategy = NULL;
+    check_ok(dpmf_strategy_create_toeplitz(3, DPMF_TOEPLITZ_BANDED, 2, two, &strategy));
+    for (int i = 0; i < 4; i++) { /* Gaussian tails have no end: e^-500000 for the third */
+        const setting s = {.q = 0.2, .sigma = sigmas[i]};
+        assert_true(account_delta(&s, strategy, 1) > 0);
+    }
+    dpmf_strategy_free(strategy);
 }
 
 static double gaussian_delta(double mu, double epsilon) {
@@ -341,6 +368,49 @@ static void test_beats_no_amplification(void **state) {
     assert_true(cases > 90);
 }
 
+/*
+ * C of ones, also where more participations count than one mixture holds, and where the likelihood ratio overflows: at most four times
+ * the least over s of P[S > s] + the Gaussian delta of f(s).
+ */
+static void test_at_most_every_limit_of_participations(void **state) {
+    (void)state;
+    static const struct {
+        int n;
+        double q, sigma, epsilon;
+    } cases[] = {{64, 0.01, 1, 70}, {64, 0.3, 4, 30}, {600, 0.5, 100, 9}, {2000, 0.2, 500, 5}, {20000, 0.05, 3000, 2}};
+    static double ones[20000];
+    for (int i = 0; i < 20000; i++)
+        ones[i] = 1;
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        const int n = cases[i].n;
+        const double q = cases[i].q;
+        double p = 1, whole = 0, least = 1, below = 0;
+        for (int t = 0; t < n; t++) { /* G_tu = n - max(t, u), t and u from 0 */
+            p = fmax(p, 1 + ((double)t * (n - t) + 0.5 * (n - t) * (n - t - 1.0)) / n);
+            whole += (t + 1.0) * (t + 1.0) / n;
+        }
+        for (int s = 0; s <= n; s++) {
+            below += exp(lgamma(n + 1.0) - lgamma(s + 1.0) - lgamma(n - s + 1.0) + s * log(q) + (n - s) * log1p(-q));
+            if (below < 0.9) continue;
+            const double mu = sqrt(fmin(s * fmin(s, p), whole)) / cases[i].sigma;
+            least =
+                fmin(least, fmax(1 - below, 0) + 1e-10 + gaussian_delta(mu, cases[i].epsilon)); /* 1e-10: roundings */
+        }
+        dpmf_strategy *strategy = NULL;
+        dpmf_privacy found;
+        check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ, n, ones, &strategy));
+        setting s = {.q = q, .sigma = cases[i].sigma};
+        const dpmf_account_options o = options_of(&s, strategy);
+        check_ok(dpmf_account_delta(s.sigma, cases[i].epsilon, &o, &found));
+        print_message("n = %d: delta %.4g, %.4g of the limits\n", n, found.delta, least);
+        assert_true(found.delta <= 4 * least);
+        check_ok(dpmf_account_epsilon(s.sigma, 4 * least, &o, &found));
+        print_message("epsilon %.5g, %.5g (%s)\n", found.epsilon, cases[i].epsilon, found.method);
+        assert_true(found.epsilon <= cases[i].epsilon);
+        dpmf_strategy_free(strategy);
+    }
+}
+
 static void test_what_has_no_proof_is_refused(void **state) {
     (void)state;
     setting s;
@@ -375,7 +445,9 @@ int main(void) {
         cmocka_unit_test(test_never_below_two_and_three_steps),
         cmocka_unit_test(test_never_below_simulation),
         cmocka_unit_test(test_nearly_one_band_is_nearly_independent_noise),
+        cmocka_unit_test(test_delta_is_never_zero),
         cmocka_unit_test(test_beats_no_amplification),
+        cmocka_unit_test(test_at_most_every_limit_of_participations),
         cmocka_unit_test(test_what_has_no_proof_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,6 +170,12 @@ static double mixture_point(const counted_law *law, int last, double d, double l
 
 /* ---- the curves ---- */
 
+/* What w_m(z) has above the floor, finite: a rare J has large values, and any value is a choice of k_j. */
+static double excess_at(double z, double m, double floor_) {
+    static const double largest = 1e300;
+    return fmin(fmax(exp(m * (z - 0.5 * m)) - floor_, 0), largest);
+}
+
 /*
  * sum_j p_j N(j d) against N(0), as sum_j p_j H(k_j; j d). floor: no k_j may be below it, 0 or a (then Q_j = R = N(0), and the s_j
  * above are k_j - a).
@@ -179,12 +185,12 @@ static double mixture_curve(const counted_law *law, int last, double d, double l
     const double z = mixture_point(law, last, d, log(total));
     double excess = 0, sum = 0;
     for (int j = 1; j <= last; j++)
-        excess += law->weight[j] * fmax(exp(j * d * (z - 0.5 * j * d)) - floor_, 0);
+        excess += law->weight[j] * excess_at(z, j * d, floor_);
     /* 4 LAW: of the weights, on both sides */
     const double room = (floor_ > 0 ? less_one * none : total) * (1 - 4 * LAW);
     const double scale = excess > 0 && isfinite(excess) ? room / excess : 0;
     for (int j = 1; j <= last; j++) {
-        const double over = scale * fmax(exp(j * d * (z - 0.5 * j * d)) - floor_, 0);
+        const double over = scale * excess_at(z, j * d, floor_);
         sum += law->weight[j] * hockey(j * d, floor_ + (isfinite(over) ? over : 0));
     }
     return sum;
