@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import hmac
 import json
 import os
 import time
+import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -62,9 +65,12 @@ def pack(arrays: Arrays, record: Dict[str, Any]) -> "Callable[[Any], None]":
 
 
 def unpack(path: str) -> "Tuple[Arrays, Dict[str, Any]]":
-    with np.load(path, allow_pickle=False) as file:
-        record = json.loads(file["text"].tobytes().decode())
-        return {name: file["a%d" % i] for i, name in enumerate(record.pop("names"))}, record
+    try:
+        with open(path, "rb") as content, np.load(content, allow_pickle=False) as file:
+            record = json.loads(file["text"].tobytes().decode())
+            return {name: file["a%d" % i] for i, name in enumerate(record.pop("names"))}, record
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise errors.FormatError("%s is damaged (%s): restore it" % (path, error)) from None
 
 
 class Federation:
@@ -163,11 +169,21 @@ class Federation:
         if not os.path.exists(path):
             return
         arrays, record = unpack(path)
+        if not hmac.compare_digest(str(record.get("seal")), self._seal(record, arrays.get("sum", np.zeros(0)))):
+            raise errors.StateError(
+                "%s is not what this run wrote: its sum was changed, or is of another run. Restore it, because the row of its round may have been "
+                "used, and is given for that sum alone" % path
+            )
         if record["round"] == self.rounds.round and not self.rounds.over:
             self.rounds.load_pending(record["clients"], arrays["sum"])
             self._release(apply)
         else:
             os.remove(path)
+
+    def _seal(self, record: Dict[str, Any], total: np.ndarray) -> str:
+        """A keyed hash of a sum without noise and of the run that clipped it, whose salt tells it from others with this key."""
+        said = json.dumps([record.get("round"), record.get("clients"), self.rounds.noise._identity()], sort_keys=True).encode()
+        return self.rounds.seal(said + hashlib.sha256(np.ascontiguousarray(total)).digest())
 
     # ---- a round ----
 
@@ -218,7 +234,9 @@ class Federation:
                 raise ValueError
             with np.errstate(all="ignore"):
                 update: Any = [np.subtract(one, self.model[name] if whole else 0, dtype=np.float64) for name, one in known.items()]
-        except Exception:  # an answer can be any object, and raise what it likes; it adds zeros
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # an answer can be any object, and raise what it likes; it adds zeros
             update = None
         self.rounds.add(client, update)
         return True
@@ -230,7 +248,8 @@ class Federation:
                 self.rounds.add(name, None)
         self._asked = {}
         clients, total = self.rounds.pending()
-        record = {"round": self.rounds.round, "clients": clients}
+        record: Dict[str, Any] = {"round": self.rounds.round, "clients": clients}
+        record["seal"] = self._seal(record, total)
         write_whole(self.path + ".pending", pack({"sum": total}, record))
         return self._release(apply)
 

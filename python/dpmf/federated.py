@@ -312,7 +312,9 @@ class Rounds:
         self._added[name] = None
         try:
             parts, _ = self._parts(update, self.zero_above)
-        except Exception:  # an update can be any object, and raise what it likes
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # an update can be any object, and raise what it likes
             return
         if parts is not None:
             self._clip(parts)
@@ -440,6 +442,11 @@ class Rounds:
         self._may_go_on()
         if self.noise.keeps_state and self.round >= self.noise.reserved:
             raise errors.StateError("the row of round %d was not drawn: finish the round, with fewer clients if need be" % self.round)
+        if self.noise.keeps_state and not self._log.has_round(self.round):
+            raise errors.StateError(
+                "the row of round %d was drawn, and %s has no client of it: the log is from before, or nobody took part. Restore the newest "
+                "log, or finish the round with the same updates (none, if nobody took part)" % (self.round, self._log.path or "the state")
+            )
         self.discard()
         self.noise.seek(self.round + 1)
 
@@ -527,8 +534,13 @@ class Rounds:
         if self._added:
             raise errors.StateError("a round is under way: finish it, or discard it, before its state is saved")
         state = {**self._identity(), "noise": self.noise.state_dict()}
-        if self._log.path is None and self.mechanism.sampling == "none":  # else they are a secret, and follow from the sampler
+        if self.mechanism.sampling != "none":
+            return state  # who took part, and how many, is a secret, and follows from the sampler
+        if self._log.path is None:
             state["participations"] = self._log.state_dict()
+        else:
+            size, content = self._log.mark()
+            state["log"] = "%d/%s" % (size, self.seal(content))
         return state
 
     @alone
@@ -542,12 +554,29 @@ class Rounds:
                 raise errors.StateError("the state has another %s%s" % (name, known))
         if self._log.path is None and self.mechanism.sampling == "none" and "participations" not in state:
             raise errors.StateError("the state has no participations: its run kept them in a log file, which log= names")
+        self._check_log(state)
         self.noise.load_state_dict(dict(state["noise"]))
         self._log.load_state_dict(state.get("participations") or {})
         self._partial = self._log.path is None and self.mechanism.sampling != "none" and self.round > 0
         self._lost = 0
         self._drawn = (-1, {})
         self.discard()
+
+    def seal(self, content: bytes) -> str:
+        """A hash that only this run's key can make."""
+        return hmac.new(self._secret, b"seal " + content, hashlib.sha256).hexdigest()
+
+    def _check_log(self, state: Dict[str, Any]) -> None:
+        """Raises unless the log begins with what the state's run had written: one that forgot a client would let it come too early."""
+        if self._log.path is None or self.mechanism.sampling != "none" or "participations" in state:
+            return
+        size, _, held = str(state.get("log", "")).partition("/")
+        content = self._log.hash_of(int(size)) if size.isascii() and size.isdigit() else None
+        if content is None or not hmac.compare_digest(held, self.seal(content)):
+            raise errors.StateError(
+                "log: %s does not begin with the %s bytes that it had when the state was saved: it was changed, or is from another run or an "
+                "older backup, and a client that it does not have could come back too early" % (self._log.path, size)
+            )
 
     @alone
     def close(self) -> None:
