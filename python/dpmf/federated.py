@@ -26,6 +26,7 @@ from . import errors
 from ._clients import Participations, client_name, rule_of
 from ._library import abi, c, flag, integer, real, run_options, select
 from ._memory import is_tensor
+from .figures import rounded_up
 from .keys import KeyBuffer, KeyLike
 from .noise import NO_STATE, STREAM, NoiseStream, Sums, require_mechanism
 from .privacy import Privacy
@@ -385,8 +386,8 @@ class Rounds:
         found = self._observed(self._log.pairs(names, self.round))
         if not found.epsilon <= self.max_epsilon:
             raise Exhausted(
-                "round %d would bring epsilon to %.6g, above max_epsilon = %g: the run is over"
-                % (self.round, found.epsilon, self.max_epsilon)
+                "round %d would bring epsilon to %s, above max_epsilon = %g: the run is over"
+                % (self.round, rounded_up(found.epsilon), self.max_epsilon)
             )
 
     def _released(self) -> List[np.ndarray]:
@@ -444,8 +445,8 @@ class Rounds:
             raise errors.StateError("the row of round %d was not drawn: finish the round, with fewer clients if need be" % self.round)
         if self.noise.keeps_state and not self._log.has_round(self.round):
             raise errors.StateError(
-                "the row of round %d was drawn, and %s has no client of it: the log is from before, or nobody took part. Restore the newest "
-                "log, or finish the round with the same updates (none, if nobody took part)" % (self.round, self._log.path or "the state")
+                "the row of round %d was drawn, and %s has no client of it: the log is from before, or the round had none. Restore the newest "
+                "log, or finish the round with the same updates (none, if it had none)" % (self.round, self._log.path)
             )
         self.discard()
         self.noise.seek(self.round + 1)

@@ -24,6 +24,7 @@ from ._clients import client_name
 from ._federation import Arrays, Federation
 from ._library import flag, integer, real
 from .federated import Exhausted
+from .figures import rounded_up
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -224,8 +225,8 @@ class CorrelatedNoise(Strategy):
                 self._run.add(name, lambda: answer(reply, self._run.model))
         model = to_record(self._run.close_round(self._apply))
         figures = self._run.figures()
-        log(INFO, "dpmf: round %d of %d, epsilon = %.6g at delta = %g", figures["round"], figures["rounds"],
-            figures.get("epsilon", 0.0), figures.get("delta", self._run.mechanism.delta or 0.0))
+        log(INFO, "dpmf: round %d of %d, epsilon = %s at delta = %g", figures["round"], figures["rounds"],
+            rounded_up(figures.get("epsilon", 0.0)), figures.get("delta", self._run.mechanism.delta or 0.0))
         return model, MetricRecord(figures)
 
     def configure_evaluate(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: "Grid") -> Iterable[Message]:

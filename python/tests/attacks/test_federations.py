@@ -184,7 +184,7 @@ class Federations(unittest.TestCase):
         self.federation().close()
 
     def test_a_resumed_run_of_another_kind(self):
-        """Every number that the guarantee rests on is refused by name; the files stay what they were, and the run goes on with its own."""
+        """Every number that the guarantee rests on is refused by name; the files stay what they were, and the run continues with its own."""
         run = self.federation()
         self.round(run, ["ada", "bob"])
         run.close()

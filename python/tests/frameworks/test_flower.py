@@ -11,6 +11,7 @@ import tempfile
 import types
 import unittest
 
+import federation
 import numpy as np
 from programs import REPOSITORY, Programs, free_port
 
@@ -152,11 +153,11 @@ insecure = true
 class Here:
     """A grid whose clients are functions in this process."""
 
-    def __init__(self, train):
-        self.train = train
+    def __init__(self, train, nodes=(11, 12, 13, 14)):
+        self.train, self.nodes = train, nodes
 
     def get_node_ids(self):
-        return [11, 12, 13, 14]
+        return list(self.nodes)
 
     def send_and_receive(self, messages, timeout=None):
         found = [self.train(message) for message in messages]
@@ -233,6 +234,37 @@ class Strategies(unittest.TestCase):
         model = dpmf.flower.to_numpy(reply.content["arrays"])
         self.assertAlmostEqual(np.sqrt((model["w"] ** 2).sum() + (model["b"] ** 2).sum()), 0.5, places=6)
         self.assertEqual(dict(reply.content["metrics"]), {"num-examples": 1})
+
+    def test_sums_and_rows_are_those_of_a_c_program(self):
+        """The same key, state file, clients and updates: equal sums on the grid, and what the inner strategy gets has the rows of the library's
+        own calls, to the bit. test_federated compares the same program with Rounds and torch."""
+        m = dpmf.evaluate("bsr", 12, "prefix", "min-sep:3,4", bands=4, epsilon=8.0, delta=1e-5, unit="user")
+        folders = federation.copies(m, self.folder, ("c", "flower"))
+        seen, updates, sums = [], [{} for _ in range(12)], []
+
+        class Still(strategies.FedAvg):
+            def aggregate_train(self, server_round, replies):
+                (reply,) = replies
+                seen.append(np.concatenate([one.reshape(-1) for one in dpmf.flower.to_numpy(reply.content["arrays"]).values()]))
+                return zeros, None
+
+        def train(message):
+            node, t = message.metadata.dst_node_id, int(message.content["config"]["server-round"]) - 1
+            updates[t][node] = federation.update_of(str(node), t)
+            arrays = dpmf.flower.to_record(dict(zip("wb", updates[t][node])))  # from zeros: the model is the update
+            return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 10 * node})}), reply_to=message)
+
+        zeros = dpmf.flower.to_record({"w": np.zeros((3, 4), np.float32), "b": np.zeros(5, np.float32)})
+        strategy = dpmf.flower.CorrelatedNoise(Still(), m, 0.5, 2, key=folders["flower"] / "key", wait=0)
+        strategy._begin(zeros)
+        finish = strategy._run.rounds.finish
+        strategy._run.rounds.finish = lambda: (sums.append(strategy._run.rounds.pending()[1]), finish())[1]
+        strategy.start(Here(train, range(11, 19)), zeros)
+        strategy.close()
+        self.assertEqual([len(one) for one in updates], [2] * 12)
+        expected, released = federation.c_server(m, folders["c"], updates)
+        self.assertTrue(np.array_equal(np.stack(sums), expected))
+        self.assertEqual(np.stack(seen).tobytes(), released.tobytes())
 
     def test_the_example_runs(self):
         sys.path.insert(0, str(REPOSITORY / "examples" / "flower"))
