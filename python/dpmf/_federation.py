@@ -89,6 +89,7 @@ class Federation:
         zero_above: Optional[float] = None,
         exact: bool = False,
         threads: int = 0,
+        give_up: bool = False,
     ):
         if not isinstance(key, (str, os.PathLike)):
             raise errors.ArgumentTypeError("key is a %s, the path of a key file is accepted: a server is resumed from it" % type(key).__name__)
@@ -103,7 +104,7 @@ class Federation:
             )
         self.mechanism, self.cohort, self.path = mechanism, cohort, os.fspath(key)
         self.clip_norm = real(clip_norm, "clip_norm")
-        self._ledger, self._what = ledger, what
+        self._ledger, self._what, self._give_up = ledger, what, bool(flag(give_up, "give_up"))
         self._options: Dict[str, Any] = dict(
             max_epsilon=max_epsilon, zero_above=zero_above, exact=flag(exact, "exact"), threads=threads
         )
@@ -142,6 +143,7 @@ class Federation:
             if self._ledger is not None:
                 self._ledger.enter(self.mechanism, self.path, what=self._what, stream=rounds.noise)
             self._finish_pending(apply)
+            self._leave_out()
         except BaseException:
             self._rounds = None
             rounds.close()
@@ -174,11 +176,29 @@ class Federation:
                 "%s is not what this run wrote: its sum was changed, or is of another run. Restore it, because the row of its round may have been "
                 "used, and is given for that sum alone" % path
             )
-        if record["round"] == self.rounds.round and not self.rounds.over:
+        if record["round"] == self.rounds.round:
             self.rounds.load_pending(record["clients"], arrays["sum"])
             self._release(apply)
-        else:
+        elif record["round"] < self.rounds.round or self._give_up:
             os.remove(path)
+
+    def _leave_out(self) -> None:
+        """Rounds whose rows were drawn, and whose sums or models are lost: their rows are used for nothing else."""
+        first, last = self.rounds.round, self.rounds.noise.reserved
+        if first >= last:
+            return
+        if not self._give_up:
+            raise errors.StateError(
+                "the rows of rounds %d to %d were drawn, and %s.model is from before: restore the newest one, with its %s.pending. If they are "
+                "lost, give_up=True leaves these rounds out: their clients stay counted, and the run continues from this model"
+                % (first, last - 1, self.path, self.path)
+            )
+        while self.rounds.round < last:
+            if self.rounds.known():
+                self.rounds.skip()
+            else:
+                self.rounds.finish()  # no client took part: its sum was 0, and for any other it is refused
+        self._save(self.rounds.state_dict())
 
     def _seal(self, record: Dict[str, Any], total: np.ndarray) -> str:
         """A keyed hash of a sum without noise and of the run that clipped it, whose salt tells it from others with this key."""

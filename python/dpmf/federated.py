@@ -433,6 +433,10 @@ class Rounds:
         self._sum[:] = total
         self._added = dict.fromkeys(names)
 
+    def known(self) -> bool:
+        """The log has clients of the round that is under way: it was closed before."""
+        return self._log.has_round(self.round)
+
     @alone
     def skip(self) -> None:
         """Gives this round up: nothing is released for it any more, and its row is not used for another sum.
@@ -443,7 +447,7 @@ class Rounds:
         self._may_go_on()
         if self.noise.keeps_state and self.round >= self.noise.reserved:
             raise errors.StateError("the row of round %d was not drawn: finish the round, with fewer clients if need be" % self.round)
-        if self.noise.keeps_state and not self._log.has_round(self.round):
+        if self.noise.keeps_state and not self.known():
             raise errors.StateError(
                 "the row of round %d was drawn, and %s has no client of it: the log is from before, or the round had none. Restore the newest "
                 "log, or finish the round with the same updates (none, if it had none)" % (self.round, self._log.path)

@@ -93,6 +93,7 @@ class CorrelatedNoise(Strategy):
                   node id whenever it is started, and is then another client: register keys, or map ids here
     wait          seconds to wait for a whole cohort of clients that may take part; then the round begins with those who may
     evaluate      True: federated evaluation by the inner strategy. Its metrics leave without noise and are in no guarantee
+    give_up       True: rounds whose row was drawn, and whose sum or model is lost, are left out. They are refused otherwise
     ledger, max_epsilon, zero_above, exact, threads    as in dpmf.Ledger and dpmf.federated.Rounds
 
     Who is asked follows from the mechanism's participation. Cyclic: fixed groups in turn. min-sep: those who were waiting longest, no
@@ -116,6 +117,7 @@ class CorrelatedNoise(Strategy):
         zero_above: Optional[float] = None,
         exact: bool = False,
         threads: int = 0,
+        give_up: bool = False,
     ):
         check_strategy(strategy)
         self.strategy = strategy
@@ -123,7 +125,7 @@ class CorrelatedNoise(Strategy):
         self._client_of = client_of or str
         self._run = Federation(
             mechanism, clip, cohort, key=key, ledger=ledger, what="flower", max_epsilon=max_epsilon, zero_above=zero_above,
-            exact=exact, threads=threads,
+            exact=exact, threads=threads, give_up=give_up,
         )
         self._names: Dict[int, str] = {}  # the clients of this round by their node
         self._round = 0  # the last one of Flower's that was configured

@@ -169,6 +169,48 @@ class Federations(unittest.TestCase):
             with self.assertRaisesRegex(dpmf.StateError, "of another run"):
                 self.federation(clip=clip)
 
+    def test_a_server_that_lost_a_sum_or_a_model(self):
+        """Other sums never get the rows, not after a restart either; clients are asked only when it is known that a row will be there."""
+        run = self.federation()
+        with open(self.at("key.model"), "rb") as file:
+            older = file.read()
+        self.round(run, ["ada", "bob"])
+        run.ask([])
+        run.close_round(self.apply(run))
+        run.close()
+        with open(self.at("key.model"), "rb") as file:
+            newer = file.read()
+        self.killed(["eve", "joe"])
+        with open(self.at("key.pending"), "rb") as file:
+            pending = file.read()
+
+        def put(name, content):
+            with open(self.at(name), "wb") as file:
+                file.write(content)
+
+        put("key.model", older)
+        with self.assertRaisesRegex(dpmf.StateError, "rounds 0 to 1 were drawn"):
+            self.federation()
+        with open(self.at("key.pending"), "rb") as file:  # the newer model can still be restored
+            self.assertEqual(file.read(), pending)
+        put("key.model", newer)
+        run = self.federation()
+        self.assertEqual(run.rounds.round, 3)
+        run.close()
+        put("key.model", newer)  # and now the sum is lost, whose row was drawn
+        with self.assertRaisesRegex(dpmf.StateError, "rounds 2 to 2 were drawn"):
+            self.federation()
+        for content in (newer, older):
+            put("key.model", content)
+            run = self.federation(give_up=True)
+            self.assertEqual((run.rounds.round, run.rounds.eligible(["ada", "eve", "new"])), (3, ["ada", "new"]))
+            run.close()
+        run = self.federation()
+        stream = run.rounds.noise
+        self.round(run, ["ada", "new"])
+        self.assertEqual((stream.step, run.rounds.participations()[2]), (4, ["ada", "bob", "eve", "joe", "new"]))
+        run.close()
+
     def test_files_that_are_damaged(self):
         self.killed(["ada", "bob"])
         for name in ("key.pending", "key.model"):
