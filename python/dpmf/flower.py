@@ -90,7 +90,8 @@ class CorrelatedNoise(Strategy):
     key           the path of the key file, made if it is missing. Beside it: .state, .log (read it with dpmf account --log),
                   .model and .pending. Start again with the same path, and the run resumes
     client_of     the client's lasting id, from the node id; None: the node id itself. A SuperNode without a registered key gets another
-                  node id whenever it is started, and is then another client: register keys, or map ids here
+                  node id whenever it is started, and is then another client: register keys, or map ids here. A node for which it
+                  gives None is not asked
     wait          seconds to wait for a whole cohort of clients that may take part; then the round begins with those who may
     evaluate      True: federated evaluation by the inner strategy. Its metrics leave without noise and are in no guarantee
     give_up       True: rounds whose row was drawn, and whose sum or model is lost, are left out. They are refused otherwise
@@ -192,7 +193,9 @@ class CorrelatedNoise(Strategy):
         def available() -> List[str]:
             nodes.clear()
             for node in grid.get_node_ids():
-                nodes.setdefault(client_name(self._client_of(node)), node)  # a client with two nodes is asked once
+                client = self._client_of(node)
+                if client is not None:
+                    nodes.setdefault(client_name(client), node)  # a client with two nodes is asked once
             return list(nodes)
 
         chosen = self._run.wait(available, self._wait)
