@@ -170,6 +170,18 @@ static int parse_number(const field *f, double *value) {
     return base_is_decimal(f->text, f->length);
 }
 
+/* Nothing, or what programs write for a value that is missing: all whose name is missing would be one user beside their own. */
+static int is_missing(field f) {
+    static const char *const words[] = {"", "nan", "none", "nat", "null", "<na>", "n/a", "#n/a", "undefined"};
+    while (f.length > 0 && f.text[0] == ' ')
+        f = (field){f.text + 1, f.length - 1};
+    while (f.length > 0 && f.text[f.length - 1] == ' ')
+        f.length--;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (f.length == strlen(words[i]) && strncasecmp(f.text, words[i], f.length) == 0) return 1;
+    return 0;
+}
+
 static dpmf_status read_example(reader *r, dpmf_dataset *made, int64_t i) {
     float *x = made->x + i * made->features;
     for (int64_t j = 0; j < r->columns; j++) {
@@ -177,7 +189,7 @@ static dpmf_status read_example(reader *r, dpmf_dataset *made, int64_t i) {
         int64_t label = 0;
         double value = 0.0;
         if (j == r->unit) {
-            if (f->length == 0) return refuse_field(r, "a user's name", f);
+            if (is_missing(*f)) return refuse_field(r, "a user's name", f);
             r->users[i] = *f;
         } else if (j == r->label) {
             if (!base_parse_integer(f->text, f->length, &label) || label < 0 || label >= TRAIN_CLASSES_MAX)

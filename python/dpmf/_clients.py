@@ -2,12 +2,15 @@
 """Who took part in which round: checked against a mechanism's participation, and kept in a file that a crash leaves whole.
 
 The file has the form of `dpmf account --log`: the header client,round and one line for each participation. It is written and
-synced before the row of noise of that round is drawn, so that it has everybody who can be in anything that was released.
+synced before the row of noise of that round is drawn, so that it has everybody who can be in anything that was released. It only
+grows: a checkpoint has the size that it had, with a hash of all up to there, so that a log that was edited, or is from a backup,
+is noticed before a client that it has forgotten comes back too early.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import unicodedata
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
@@ -20,9 +23,20 @@ from .mechanism import Mechanism
 HEADER = b"client,round\n"
 #: Bytes of the longest name that the command line reads.
 LONGEST = 200
+#: Texts that programs make of a value that is missing, in any case. As an id each would be one user of all whose user is not known.
+MISSING = frozenset({"", "nan", "none", "nat", "null", "<na>", "n/a", "#n/a", "undefined"})
 
 #: What is wrong with the rounds of one client, in order; None: they are among those that were accounted for.
 Rule = Callable[[List[int]], Optional[str]]
+
+
+def is_missing(name: str) -> bool:
+    """The text stands for an id that is missing.
+
+    >>> is_missing("NaN"), is_missing(" "), is_missing("Nan Li")
+    (True, True, False)
+    """
+    return name.strip().casefold() in MISSING
 
 
 def client_name(client: Any) -> str:
@@ -44,6 +58,11 @@ def client_name(client: Any) -> str:
         raise errors.ArgumentError(
             "client = %r, accepted: 1 to %d bytes of UTF-8 without commas, quotes and control characters, and without a space at "
             "either end" % (client, LONGEST)
+        )
+    if is_missing(client):
+        raise errors.ArgumentError(
+            "client = %r stands for an id that is missing, by which several people would be one client beside their own; accepted: names other "
+            "than %s" % (client, ", ".join(sorted(MISSING - {""})))
         )
     return client
 
@@ -105,6 +124,7 @@ class Participations:
         self.path = path
         self._rounds: Dict[str, List[int]] = {}
         self._file = -1
+        self._content, self._size = hashlib.sha256(), 0  # of the file
         if path is not None:
             self._open(path, reserved)
 
@@ -157,20 +177,44 @@ class Participations:
             whole = b""
         os.ftruncate(self._file, len(whole))
         os.lseek(self._file, 0, os.SEEK_END)
+        self._content.update(whole)
+        self._size = len(whole)
         if not whole:
             self._write(HEADER)
 
     def _write(self, data: bytes) -> None:
         """All of it and on the disk, or nothing of it."""
         size = os.fstat(self._file).st_size
+        if size != self._size:
+            raise errors.FileError("log: %s has %d bytes, and this run wrote %d: another program has changed it" % (self.path, size, self._size))
+        rest = data
         try:
-            while data:
-                data = data[os.write(self._file, data) :]
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
             os.fsync(self._file)
         except OSError as error:
             os.ftruncate(self._file, size)
             os.lseek(self._file, size, os.SEEK_SET)
             raise errors.FileError("log: %s cannot be written: %s" % (self.path, error.strerror)) from None
+        self._content.update(data)
+        self._size += len(data)
+
+    def mark(self) -> "Tuple[int, bytes]":
+        """(bytes of the file, their SHA-256): it only grows, so that this holds for its beginning for ever."""
+        return self._size, self._content.digest()
+
+    def hash_of(self, size: int) -> Optional[bytes]:
+        """The SHA-256 of the file's first bytes; None: it has fewer."""
+        if not 0 <= size <= self._size:
+            return None
+        found, at = hashlib.sha256(), 0
+        while at < size:
+            data = os.pread(self._file, min(size - at, 1 << 20), at)
+            if not data:
+                return None
+            found.update(data)
+            at += len(data)
+        return found.digest()
 
     def _put(self, name: str, t: int) -> bool:
         """False: it is there already."""
@@ -209,10 +253,17 @@ class Participations:
         return {name: list(rounds) for name, rounds in self._rounds.items()}
 
     def load_state_dict(self, state: Dict[str, List[int]]) -> None:
-        """Adds to what is known: what this process has released itself stays."""
+        """Adds to what is known, in the file too: what this process has released itself stays."""
+        by_round: Dict[int, List[str]] = {}
         for name, rounds in state.items():
             for t in rounds:
-                self._put(client_name(name), int(t))
+                by_round.setdefault(int(t), []).append(client_name(name))
+        for t in sorted(by_round):
+            self.record(t, by_round[t])
+
+    def has_round(self, t: int) -> bool:
+        """Some client took part in it."""
+        return any(t in rounds for rounds in self._rounds.values())
 
     def close(self) -> None:
         if self._file >= 0:

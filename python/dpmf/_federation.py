@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import hmac
 import json
 import os
 import time
+import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -62,9 +65,12 @@ def pack(arrays: Arrays, record: Dict[str, Any]) -> "Callable[[Any], None]":
 
 
 def unpack(path: str) -> "Tuple[Arrays, Dict[str, Any]]":
-    with np.load(path, allow_pickle=False) as file:
-        record = json.loads(file["text"].tobytes().decode())
-        return {name: file["a%d" % i] for i, name in enumerate(record.pop("names"))}, record
+    try:
+        with open(path, "rb") as content, np.load(content, allow_pickle=False) as file:
+            record = json.loads(file["text"].tobytes().decode())
+            return {name: file["a%d" % i] for i, name in enumerate(record.pop("names"))}, record
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise errors.FormatError("%s is damaged (%s): restore it" % (path, error)) from None
 
 
 class Federation:
@@ -83,6 +89,7 @@ class Federation:
         zero_above: Optional[float] = None,
         exact: bool = False,
         threads: int = 0,
+        give_up: bool = False,
     ):
         if not isinstance(key, (str, os.PathLike)):
             raise errors.ArgumentTypeError("key is a %s, the path of a key file is accepted: a server is resumed from it" % type(key).__name__)
@@ -97,7 +104,7 @@ class Federation:
             )
         self.mechanism, self.cohort, self.path = mechanism, cohort, os.fspath(key)
         self.clip_norm = real(clip_norm, "clip_norm")
-        self._ledger, self._what = ledger, what
+        self._ledger, self._what, self._give_up = ledger, what, bool(flag(give_up, "give_up"))
         self._options: Dict[str, Any] = dict(
             max_epsilon=max_epsilon, zero_above=zero_above, exact=flag(exact, "exact"), threads=threads
         )
@@ -136,6 +143,7 @@ class Federation:
             if self._ledger is not None:
                 self._ledger.enter(self.mechanism, self.path, what=self._what, stream=rounds.noise)
             self._finish_pending(apply)
+            self._leave_out()
         except BaseException:
             self._rounds = None
             rounds.close()
@@ -163,11 +171,39 @@ class Federation:
         if not os.path.exists(path):
             return
         arrays, record = unpack(path)
-        if record["round"] == self.rounds.round and not self.rounds.over:
+        if not hmac.compare_digest(str(record.get("seal")), self._seal(record, arrays.get("sum", np.zeros(0)))):
+            raise errors.StateError(
+                "%s is not what this run wrote: its sum was changed, or is of another run. Restore it, because the row of its round may have been "
+                "used, and is given for that sum alone" % path
+            )
+        if record["round"] == self.rounds.round:
             self.rounds.load_pending(record["clients"], arrays["sum"])
             self._release(apply)
-        else:
+        elif record["round"] < self.rounds.round or self._give_up:
             os.remove(path)
+
+    def _leave_out(self) -> None:
+        """Rounds whose rows were drawn, and whose sums or models are lost: their rows are used for nothing else."""
+        first, last = self.rounds.round, self.rounds.noise.reserved
+        if first >= last:
+            return
+        if not self._give_up:
+            raise errors.StateError(
+                "the rows of rounds %d to %d were drawn, and %s.model is from before: restore the newest one, with its %s.pending. If they are "
+                "lost, give_up=True leaves these rounds out: their clients stay counted, and the run continues from this model"
+                % (first, last - 1, self.path, self.path)
+            )
+        while self.rounds.round < last:
+            if self.rounds.known():
+                self.rounds.skip()
+            else:
+                self.rounds.finish()  # no client took part: its sum was 0, and for any other it is refused
+        self._save(self.rounds.state_dict())
+
+    def _seal(self, record: Dict[str, Any], total: np.ndarray) -> str:
+        """A keyed hash of a sum without noise and of the run that clipped it, whose salt tells it from others with this key."""
+        said = json.dumps([record.get("round"), record.get("clients"), self.rounds.noise._identity()], sort_keys=True).encode()
+        return self.rounds.seal(said + hashlib.sha256(np.ascontiguousarray(total)).digest())
 
     # ---- a round ----
 
@@ -218,7 +254,9 @@ class Federation:
                 raise ValueError
             with np.errstate(all="ignore"):
                 update: Any = [np.subtract(one, self.model[name] if whole else 0, dtype=np.float64) for name, one in known.items()]
-        except Exception:  # an answer can be any object, and raise what it likes; it adds zeros
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # an answer can be any object, and raise what it likes; it adds zeros
             update = None
         self.rounds.add(client, update)
         return True
@@ -230,7 +268,8 @@ class Federation:
                 self.rounds.add(name, None)
         self._asked = {}
         clients, total = self.rounds.pending()
-        record = {"round": self.rounds.round, "clients": clients}
+        record: Dict[str, Any] = {"round": self.rounds.round, "clients": clients}
+        record["seal"] = self._seal(record, total)
         write_whole(self.path + ".pending", pack({"sum": total}, record))
         return self._release(apply)
 

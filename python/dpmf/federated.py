@@ -26,6 +26,7 @@ from . import errors
 from ._clients import Participations, client_name, rule_of
 from ._library import abi, c, flag, integer, real, run_options, select
 from ._memory import is_tensor
+from .figures import rounded_up
 from .keys import KeyBuffer, KeyLike
 from .noise import NO_STATE, STREAM, NoiseStream, Sums, require_mechanism
 from .privacy import Privacy
@@ -312,7 +313,9 @@ class Rounds:
         self._added[name] = None
         try:
             parts, _ = self._parts(update, self.zero_above)
-        except Exception:  # an update can be any object, and raise what it likes
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # an update can be any object, and raise what it likes
             return
         if parts is not None:
             self._clip(parts)
@@ -383,8 +386,8 @@ class Rounds:
         found = self._observed(self._log.pairs(names, self.round))
         if not found.epsilon <= self.max_epsilon:
             raise Exhausted(
-                "round %d would bring epsilon to %.6g, above max_epsilon = %g: the run is over"
-                % (self.round, found.epsilon, self.max_epsilon)
+                "round %d would bring epsilon to %s, above max_epsilon = %g: the run is over"
+                % (self.round, rounded_up(found.epsilon), self.max_epsilon)
             )
 
     def _released(self) -> List[np.ndarray]:
@@ -430,6 +433,10 @@ class Rounds:
         self._sum[:] = total
         self._added = dict.fromkeys(names)
 
+    def known(self) -> bool:
+        """The log has clients of the round that is under way: it was closed before."""
+        return self._log.has_round(self.round)
+
     @alone
     def skip(self) -> None:
         """Gives this round up: nothing is released for it any more, and its row is not used for another sum.
@@ -440,6 +447,11 @@ class Rounds:
         self._may_go_on()
         if self.noise.keeps_state and self.round >= self.noise.reserved:
             raise errors.StateError("the row of round %d was not drawn: finish the round, with fewer clients if need be" % self.round)
+        if self.noise.keeps_state and not self.known():
+            raise errors.StateError(
+                "the row of round %d was drawn, and %s has no client of it: the log is from before, or the round had none. Restore the newest "
+                "log, or finish the round with the same updates (none, if it had none)" % (self.round, self._log.path)
+            )
         self.discard()
         self.noise.seek(self.round + 1)
 
@@ -527,8 +539,13 @@ class Rounds:
         if self._added:
             raise errors.StateError("a round is under way: finish it, or discard it, before its state is saved")
         state = {**self._identity(), "noise": self.noise.state_dict()}
-        if self._log.path is None and self.mechanism.sampling == "none":  # else they are a secret, and follow from the sampler
+        if self.mechanism.sampling != "none":
+            return state  # who took part, and how many, is a secret, and follows from the sampler
+        if self._log.path is None:
             state["participations"] = self._log.state_dict()
+        else:
+            size, content = self._log.mark()
+            state["log"] = "%d/%s" % (size, self.seal(content))
         return state
 
     @alone
@@ -542,12 +559,29 @@ class Rounds:
                 raise errors.StateError("the state has another %s%s" % (name, known))
         if self._log.path is None and self.mechanism.sampling == "none" and "participations" not in state:
             raise errors.StateError("the state has no participations: its run kept them in a log file, which log= names")
+        self._check_log(state)
         self.noise.load_state_dict(dict(state["noise"]))
         self._log.load_state_dict(state.get("participations") or {})
         self._partial = self._log.path is None and self.mechanism.sampling != "none" and self.round > 0
         self._lost = 0
         self._drawn = (-1, {})
         self.discard()
+
+    def seal(self, content: bytes) -> str:
+        """A hash that only this run's key can make."""
+        return hmac.new(self._secret, b"seal " + content, hashlib.sha256).hexdigest()
+
+    def _check_log(self, state: Dict[str, Any]) -> None:
+        """Raises unless the log begins with what the state's run had written: one that forgot a client would let it come too early."""
+        if self._log.path is None or self.mechanism.sampling != "none" or "participations" in state:
+            return
+        size, _, held = str(state.get("log", "")).partition("/")
+        content = self._log.hash_of(int(size)) if size.isascii() and size.isdigit() else None
+        if content is None or not hmac.compare_digest(held, self.seal(content)):
+            raise errors.StateError(
+                "log: %s does not begin with the %s bytes that it had when the state was saved: it was changed, or is from another run or an "
+                "older backup, and a client that it does not have could come back too early" % (self._log.path, size)
+            )
 
     @alone
     def close(self) -> None:

@@ -3,10 +3,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from typing import Optional
 
 __all__ = ["Certificate", "Check", "LowerBound", "Sensitivity", "Verification"]
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """For print: a bound that is rounded to the nearest could be shown too small.
+
+    >>> rounded_up(5.8984151), rounded_up(0.1, 3), rounded_up(99.99999), rounded_up(8.0)
+    ('5.89842', '0.1', '100', '8')
+    """
+    shown = "%.*g" % (digits, value)
+    if not math.isfinite(value) or float(shown) >= value:
+        return shown
+    return "%.*g" % (digits, Context(prec=digits, rounding=ROUND_CEILING).create_decimal_from_float(value))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from ._clients import client_name
 from ._federation import Arrays, Federation
 from ._library import flag, integer, real
 from .federated import Exhausted
+from .figures import rounded_up
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -89,9 +90,11 @@ class CorrelatedNoise(Strategy):
     key           the path of the key file, made if it is missing. Beside it: .state, .log (read it with dpmf account --log),
                   .model and .pending. Start again with the same path, and the run resumes
     client_of     the client's lasting id, from the node id; None: the node id itself. A SuperNode without a registered key gets another
-                  node id whenever it is started, and is then another client: register keys, or map ids here
+                  node id whenever it is started, and is then another client: register keys, or map ids here. A node for which it
+                  gives None is not asked
     wait          seconds to wait for a whole cohort of clients that may take part; then the round begins with those who may
     evaluate      True: federated evaluation by the inner strategy. Its metrics leave without noise and are in no guarantee
+    give_up       True: rounds whose row was drawn, and whose sum or model is lost, are left out. They are refused otherwise
     ledger, max_epsilon, zero_above, exact, threads    as in dpmf.Ledger and dpmf.federated.Rounds
 
     Who is asked follows from the mechanism's participation. Cyclic: fixed groups in turn. min-sep: those who were waiting longest, no
@@ -115,6 +118,7 @@ class CorrelatedNoise(Strategy):
         zero_above: Optional[float] = None,
         exact: bool = False,
         threads: int = 0,
+        give_up: bool = False,
     ):
         check_strategy(strategy)
         self.strategy = strategy
@@ -122,7 +126,7 @@ class CorrelatedNoise(Strategy):
         self._client_of = client_of or str
         self._run = Federation(
             mechanism, clip, cohort, key=key, ledger=ledger, what="flower", max_epsilon=max_epsilon, zero_above=zero_above,
-            exact=exact, threads=threads,
+            exact=exact, threads=threads, give_up=give_up,
         )
         self._names: Dict[int, str] = {}  # the clients of this round by their node
         self._round = 0  # the last one of Flower's that was configured
@@ -189,7 +193,9 @@ class CorrelatedNoise(Strategy):
         def available() -> List[str]:
             nodes.clear()
             for node in grid.get_node_ids():
-                nodes.setdefault(client_name(self._client_of(node)), node)  # a client with two nodes is asked once
+                client = self._client_of(node)
+                if client is not None:
+                    nodes.setdefault(client_name(client), node)  # a client with two nodes is asked once
             return list(nodes)
 
         chosen = self._run.wait(available, self._wait)
@@ -224,8 +230,8 @@ class CorrelatedNoise(Strategy):
                 self._run.add(name, lambda: answer(reply, self._run.model))
         model = to_record(self._run.close_round(self._apply))
         figures = self._run.figures()
-        log(INFO, "dpmf: round %d of %d, epsilon = %.6g at delta = %g", figures["round"], figures["rounds"],
-            figures.get("epsilon", 0.0), figures.get("delta", self._run.mechanism.delta or 0.0))
+        log(INFO, "dpmf: round %d of %d, epsilon = %s at delta = %g", figures["round"], figures["rounds"],
+            rounded_up(figures.get("epsilon", 0.0)), figures.get("delta", self._run.mechanism.delta or 0.0))
         return model, MetricRecord(figures)
 
     def configure_evaluate(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: "Grid") -> Iterable[Message]:

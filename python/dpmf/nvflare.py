@@ -45,6 +45,7 @@ class CorrelatedNoise(ModelController):
     timeout       seconds until a client that has not answered adds zeros
     wait          seconds to wait for a whole cohort of clients that may take part
     num_rounds    the run ends after this many of its rounds; 0: the mechanism's
+    give_up       True: rounds whose row was drawn, and whose sum or model is lost, are left out. They are refused otherwise
     ledger        the path of a ledger file; max_epsilon: the run ends before a round with which epsilon would be larger
 
     Clients are known by the names of their certificates. Clients that were asked count as having taken part. Metrics of clients go
@@ -68,6 +69,7 @@ class CorrelatedNoise(ModelController):
         max_epsilon: Optional[float] = None,
         zero_above: Optional[float] = None,
         exact: bool = False,
+        give_up: bool = False,
         task_name: str = AppConstants.TASK_TRAIN,
         persistor_id: str = AppConstants.DEFAULT_PERSISTOR_ID,
     ):
@@ -79,7 +81,7 @@ class CorrelatedNoise(ModelController):
         if not real(timeout, "timeout") >= 1.0:
             raise errors.ArgumentError("timeout = %g, accepted: 1 second or more, because clients get lost" % timeout)
         self.timeout, self.wait, self.num_rounds, self.task_name = timeout, real(wait, "wait"), num_rounds, task_name
-        self.ledger, self.max_epsilon, self.zero_above, self.exact = ledger, max_epsilon, zero_above, exact
+        self.ledger, self.max_epsilon, self.zero_above, self.exact, self.give_up = ledger, max_epsilon, zero_above, exact, give_up
         self._run: Any = None
 
     def _apply(self, mean: Arrays) -> Tuple[Arrays, Arrays]:
@@ -110,7 +112,7 @@ class CorrelatedNoise(ModelController):
             raise errors.ArgumentError("num_rounds = %d, accepted: 1 to %d, the mechanism's rounds, or 0" % (last, mechanism.steps))
         self._run = Federation(
             mechanism, self.clip, self.cohort, key=os.fspath(self.key), ledger=Ledger(self.ledger) if self.ledger else None, what="nvflare",
-            max_epsilon=self.max_epsilon, zero_above=self.zero_above, exact=self.exact,
+            max_epsilon=self.max_epsilon, zero_above=self.zero_above, exact=self.exact, give_up=self.give_up,
         )
         try:
             self._run.begin(self._initial(), self._apply, lambda arrays: None)

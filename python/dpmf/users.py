@@ -20,6 +20,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import errors
+from ._clients import MISSING, is_missing
 from ._library import integer
 from .keys import KeyBuffer, KeyLike
 from .mechanism import Mechanism
@@ -28,9 +29,7 @@ from .sampler import Sampler
 
 __all__ = ["UserSampler", "Users", "at_most"]
 
-#: Texts that programs make of a value that is missing. As an id each would be one user of all examples whose user is not known.
-MISSING = frozenset({"", "nan", "NaN", "None", "NaT", "null", "<NA>"})
-ACCEPTED = "accepted: whole numbers of 64 bits, or strings that name a user (not empty, and not %s), all of one type" % ", ".join(
+ACCEPTED = "accepted: whole numbers of 64 bits, or strings that name a user (not empty, and in no case %s), all of one type" % ", ".join(
     sorted(MISSING - {""})
 )
 MEAN, SUM = "mean", "sum"
@@ -54,7 +53,7 @@ def checked_ids(ids: Any, name: str) -> Union[np.ndarray, List[str]]:
     for i, one in enumerate(ids):
         if not whole[i] and not isinstance(one, str):
             raise errors.ArgumentTypeError("%s[%d] is a %s; %s" % (name, i, type(one).__name__, ACCEPTED))
-        if not whole[i] and one in MISSING:
+        if not whole[i] and is_missing(one):
             raise errors.ArgumentError("%s[%d] = %r stands for an id that is missing; %s" % (name, i, one, ACCEPTED))
         if whole[i] != whole[0]:
             raise errors.ArgumentTypeError("%s[%d] is a %s, and %s[0] a %s; %s"

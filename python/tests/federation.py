@@ -20,7 +20,7 @@ import sys
 import time
 
 import numpy as np
-from support import KEY
+from support import KEY, compile_c
 
 import dpmf
 from dpmf.federated import Rounds
@@ -33,6 +33,8 @@ except ImportError:
     torch = None
 
 USERS, ROUNDS = 8, 24
+#: Of an update.
+SHAPES = [(3, 4), 5]
 #: Kills go on until attempts have begun at this many different rounds.
 SPREAD = 6
 
@@ -108,6 +110,81 @@ class Plain:
     def load(self, state):
         self.model = state["model"]
         self.rounds.load_state_dict(state["rounds"])
+
+
+def update_of(client, t, shapes=SHAPES, dtype=np.float32):
+    seed = int.from_bytes(hashlib.sha256(b"%s %d" % (client.encode(), t)).digest()[:8], "little")
+    draw = np.random.default_rng(seed)
+    return [draw.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+#: A round's server in C: server MECHANISM UPDATES KEY STATE writes the sums, then what is released.
+SERVER = """
+#include <dpmf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int main(int argc, char **argv) {
+    uint8_t key[DPMF_KEY_SIZE];
+    int64_t sums[12][17];
+    float released[12][17], row[17], update[17];
+    double grid;
+    dpmf_mechanism *mechanism = NULL;
+    dpmf_noise *noise = NULL;
+    dpmf_noise_options options = dpmf_noise_options_defaults();
+    FILE *file = fopen(argv[2], "rb");
+    if (argc != 5 || file == NULL) return 1;
+    for (int i = 0; i < DPMF_KEY_SIZE; i++) {
+        const char digits[3] = {argv[3][2 * i], argv[3][2 * i + 1], 0};
+        key[i] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+    options.state = argv[4];
+    if (dpmf_mechanism_load(argv[1], &mechanism) != DPMF_OK || dpmf_clip_grid(0.5, 1 << 20, &grid) != DPMF_OK) return 2;
+    if (dpmf_noise_create(mechanism, 17, 0.5, key, &options, &noise) != DPMF_OK) return 3;
+    memset(sums, 0, sizeof sums);
+    for (int t = 0; t < 12; t++) {
+        for (int user = 0; user < 2; user++) {
+            const dpmf_segment part = {update, 17};
+            if (fread(update, sizeof update, 1, file) != 1) return 4;
+            if (dpmf_clip_add(0.5, grid, DPMF_FLOAT32, 1, 1, &part, sums[t], NULL) != DPMF_OK) return 5;
+        }
+        if (dpmf_noise_next(noise, row) != DPMF_OK) return 6;
+        for (int i = 0; i < 17; i++)
+            released[t][i] = (float)(((double)sums[t][i] * grid + (double)row[i]) / 2.0);
+    }
+    fwrite(sums, sizeof sums, 1, stdout);
+    fwrite(released, sizeof released, 1, stdout);
+    dpmf_noise_free(noise);
+    dpmf_mechanism_free(mechanism);
+    fclose(file);
+    return 0;
+}
+"""
+
+
+def copies(mechanism, folder, names):
+    """{name: a folder with the mechanism, a key and a state file without a row}: all of them have the same noise."""
+    found, first = {}, folder / names[0]
+    first.mkdir()
+    dpmf.NoiseStream(mechanism, 17, 0.5, first / "key", replay=True, state_now=True).close()
+    mechanism.save(first / "run.dpmf")
+    for name in names:
+        found[name] = folder / name
+        if name != names[0]:
+            shutil.copytree(first, folder / name)
+    return found
+
+
+def c_server(mechanism, folder, updates):
+    """(the sums on the grid, what is released), a row for each of 12 rounds of 2 clients, whose updates are in `updates`."""
+    flat = [np.concatenate([part.reshape(-1) for part in update]) for of_round in updates for update in of_round.values()]
+    (folder / "updates").write_bytes(np.stack(flat).astype(np.float32).tobytes())
+    with open(folder / "key", "rb") as file:
+        key = file.read()
+    found = compile_c(SERVER, folder)(folder / "run.dpmf", folder / "updates", key.hex(), folder / "key.state")
+    half = 12 * 17 * 8
+    return np.frombuffer(found[:half], np.int64).reshape(12, 17), np.frombuffer(found[half:], np.float32).reshape(12, 17)
 
 
 def run(kind, folder):

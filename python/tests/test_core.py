@@ -10,6 +10,7 @@ import numpy as np
 from support import KEY, Case, mechanism, python
 
 import dpmf
+from dpmf.figures import rounded_up
 
 
 class Problems(Case):
@@ -404,6 +405,16 @@ print(*sorted(names - set(sys.stdlib_module_names)))
         self.assertEqual(
             {name for name in said.split() if not name.startswith(("sitecustom", "usercustom"))}, {"dpmf", "numpy"}
         )
+
+
+class Printed(Case):
+    def test_figures_are_not_too_small(self):
+        draw = np.random.default_rng(3)
+        for value in np.exp(draw.normal(0, 8, 3000)).tolist() + [8.0, 0.1, 99999.95, 8.000000000000002]:
+            for digits in (1, 3, 4, 6):
+                shown = float(rounded_up(value, digits))
+                self.assertTrue(value <= shown <= value * (1 + 1.001 * 10.0 ** (1 - digits)), (value, digits, shown))
+        self.assertEqual([rounded_up(value) for value in (8.0, 5.8984161, math.inf)], ["8", "5.89842", "inf"])
 
 
 class Pictures(Case):

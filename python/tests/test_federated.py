@@ -16,10 +16,11 @@ from fractions import Fraction
 
 import federation
 import numpy as np
-from federation import make_users, weights_of
-from support import KEY, REPOSITORY, Case, compile_c, python
+from federation import SHAPES, make_users, update_of, weights_of
+from support import KEY, REPOSITORY, Case, python
 
 import dpmf
+from dpmf._federation import Federation
 from dpmf.federated import Early, Exhausted, Rounds
 
 try:
@@ -29,7 +30,6 @@ try:
 except ImportError:
     torch = None
 
-SHAPES = [(3, 4), 5]
 DIM = 17
 
 
@@ -40,56 +40,6 @@ def make_mechanism(steps=12, participation="min-sep:3,4", **options):
 
 def make_rounds(mechanism=None, shapes=SHAPES, clip=0.5, **options):
     return Rounds(mechanism or make_mechanism(), shapes, clip, **{"divisor": 4, "key": KEY, **options})
-
-
-def update_of(client, t, shapes=SHAPES, dtype=np.float32):
-    seed = int.from_bytes(hashlib.sha256(b"%s %d" % (client.encode(), t)).digest()[:8], "little")
-    draw = np.random.default_rng(seed)
-    return [draw.normal(size=shape).astype(dtype) for shape in shapes]
-
-
-#: A round's server in C: server MECHANISM UPDATES KEY writes the sums, then what is released.
-SERVER = """
-#include <dpmf.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int main(int argc, char **argv) {
-    uint8_t key[DPMF_KEY_SIZE];
-    int64_t sums[12][17];
-    float released[12][17], row[17], update[17];
-    double grid;
-    dpmf_mechanism *mechanism = NULL;
-    dpmf_noise *noise = NULL;
-    dpmf_noise_options options = dpmf_noise_options_defaults();
-    FILE *file = fopen(argv[2], "rb");
-    if (argc != 4 || file == NULL) return 1;
-    for (int i = 0; i < DPMF_KEY_SIZE; i++) {
-        const char digits[3] = {argv[3][2 * i], argv[3][2 * i + 1], 0};
-        key[i] = (uint8_t)strtoul(digits, NULL, 16);
-    }
-    if (dpmf_mechanism_load(argv[1], &mechanism) != DPMF_OK || dpmf_clip_grid(0.5, 1 << 20, &grid) != DPMF_OK) return 2;
-    if (dpmf_noise_create(mechanism, 17, 0.5, key, &options, &noise) != DPMF_OK) return 3;
-    memset(sums, 0, sizeof sums);
-    for (int t = 0; t < 12; t++) {
-        for (int user = 0; user < 2; user++) {
-            const dpmf_segment part = {update, 17};
-            if (fread(update, sizeof update, 1, file) != 1) return 4;
-            if (dpmf_clip_add(0.5, grid, DPMF_FLOAT32, 1, 1, &part, sums[t], NULL) != DPMF_OK) return 5;
-        }
-        if (dpmf_noise_next(noise, row) != DPMF_OK) return 6;
-        for (int i = 0; i < 17; i++)
-            released[t][i] = (float)(((double)sums[t][i] * grid + (double)row[i]) / 4.0);
-    }
-    fwrite(sums, sizeof sums, 1, stdout);
-    fwrite(released, sizeof released, 1, stdout);
-    dpmf_noise_free(noise);
-    dpmf_mechanism_free(mechanism);
-    fclose(file);
-    return 0;
-}
-"""
 
 
 class Clipping(Case):
@@ -195,25 +145,62 @@ class Noise(Case):
                 self.assertTrue(np.array_equal(found, wanted.astype(dtype)))
             self.assertTrue(rounds.over)
 
-    def test_a_c_program_releases_the_same(self):
-        """The library's own calls, for the same key, clients and updates: sums on the grid and rows to the bit."""
-        m = make_mechanism()
-        m.save(self.folder / "run.dpmf")
-        rounds = make_rounds(m)
-        updates, wanted, sums = [], [], []
+    def test_c_torch_and_federations_release_the_same(self):
+        """The same key, state file, users and updates: the same sums on the grid and the same rows, to the bit, from a C program with the
+        library's own calls, Rounds, make_federated and the server of Flower and NVFlare (test_flower has Flower itself)."""
+        m = make_mechanism(unit="user")
+        folders = federation.copies(m, self.folder, ("c", "rounds", "federation") + (("torch",) if torch is not None else ()))
+        updates = [{name: update_of(name, t) for name in ("a%d" % (t % 4), "b%d" % (t % 4))} for t in range(12)]
+        sums, released = federation.c_server(m, folders["c"], updates)
+
+        def compare(rounds, answers, finish):
+            for t in range(12):
+                answers(t)
+                self.assertTrue(np.array_equal(rounds().pending()[1], sums[t]))
+                self.assertEqual(np.concatenate([part.reshape(-1) for part in finish(t)]).tobytes(), released[t].tobytes())
+            rounds().close()
+
+        plain = make_rounds(m, divisor=2, key=folders["rounds"] / "key")
+        compare(lambda: plain, lambda t: [plain.add(*one) for one in updates[t].items()], lambda t: plain.finish())
+
+        run = Federation(m, 0.5, 2, key=folders["federation"] / "key")
+        run.begin({"w": np.zeros((3, 4), np.float32), "b": np.zeros(5, np.float32)}, lambda mean: None, lambda arrays: None)
+        seen = []
+
+        def answer(t):
+            run.ask(list(updates[t]))
+            for name, (w, b) in updates[t].items():
+                run.add(name, lambda: {"w": w, "b": b})
+
+        def apply(mean):
+            seen.append(list(mean.values()))
+            return run.model, {}
+
+        compare(lambda: run.rounds, answer, lambda t: (run.close_round(apply), seen[-1])[1])
+        if torch is None:
+            return
+
+        class Still(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.w, self.b = torch.nn.Parameter(torch.zeros(3, 4)), torch.nn.Parameter(torch.zeros(5))
+
+        def train(model, data):  # the server's weights minus those of the user are the update, exactly, since the former stay 0
+            with torch.no_grad():
+                for p, part in zip(model.parameters(), data[federated.rounds.round]):
+                    p.sub_(torch.from_numpy(part))
+
+        model = Still()
+        users = {name: {t: updates[t][name] for t in range(12) if name in updates[t]} for name in ("a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3")}
+        federated = dpmf.torch.make_federated(model, torch.optim.SGD(model.parameters(), lr=0.0), m, 0.5, users, divisor=2, train_user=train,
+                                              key=folders["torch"] / "key")
+        found = []
+        finish = federated.rounds.finish
+        federated.rounds.finish = lambda: (found.append(federated.rounds.pending()[1]), finish())[1]
         for t in range(12):
-            for client in ("a%d" % (t % 4), "b%d" % (t % 4)):
-                update = update_of(client, t)
-                updates.append(np.concatenate([part.reshape(-1) for part in update]))
-                rounds.add(client, update)
-            sums.append(rounds._sum.copy())
-            wanted.append(np.concatenate([part.reshape(-1) for part in rounds.finish()]))
-        (self.folder / "updates").write_bytes(np.stack(updates).tobytes())
-        program = compile_c(SERVER, self.folder)
-        found = program(self.folder / "run.dpmf", self.folder / "updates", KEY.hex())
-        half = 12 * DIM * 8
-        self.assertEqual(found[:half], np.stack(sums).tobytes())
-        self.assertEqual(found[half:], np.stack(wanted).tobytes())
+            federated.round(list(updates[t]))
+            self.assertTrue(np.array_equal(found[t], sums[t]))
+            self.assertEqual(torch.cat([model.w.grad.reshape(-1), model.b.grad]).numpy().tobytes(), released[t].tobytes())
 
     def test_exact(self):
         m = make_mechanism()
@@ -619,6 +606,12 @@ class Federated(Case):
         def raises(model, data):
             raise RuntimeError("the data is %s" % data)
 
+        class Panic(BaseException):
+            """As an extension in Rust raises it, for a text that it cannot read."""
+
+        def panics(model, data):
+            raise Panic("the data is %s" % data)
+
         def reshapes(model, data):
             model[0].weight = torch.nn.Parameter(torch.zeros(2, 2))
 
@@ -629,12 +622,12 @@ class Federated(Case):
             with torch.no_grad():
                 next(model.parameters()).fill_(math.nan)
 
-        for train in (raises, reshapes, removes, poisons):
+        for train in (raises, panics, reshapes, removes, poisons):
             run = federation.make_run(train_user=train)
             self.assertFalse(any(self.sum_of(run, [0, 1])), train.__name__)
             run.round()
             self.assertEqual(weights_of(run.model).isfinite().all().item(), True)
-            with self.assertRaises(Exception):
+            with self.assertRaises((Exception, Panic)):
                 run.rehearse(make_users()[0])
 
     def test_the_servers_model_is_refused(self):

@@ -58,7 +58,7 @@ class Ids(Case):
                    (np.array([1, np.nan]), "array of float64"), (np.array(["a", None], object), "users[1] is a NoneType"),
                    ([True], "users[0] is a bool"), ([b"a"], "users[0] is a bytes"), (np.array([b"a"]), "array of |S1"),
                    ([2**64], "more than 64 bits"), (np.array([2**63], np.uint64), "2^63 - 1"), ([], "there are none"),
-                   (np.zeros((2, 2), int), "2 dimensions"), (np.array(["a", np.nan]), "'nan'"))  # fmt: skip
+                   (np.zeros((2, 2), int), "2 dimensions"), (np.array(["a", np.nan]), "'nan'"), (["a", "NULL"], "users[1] = 'NULL'"), ([" NaN ", "a"], "' NaN '"), (["n/a"], "'n/a'"))  # fmt: skip
         for ids, words in missing:
             self.refused(dpmf.ArgumentError, words, Users, ids)
 

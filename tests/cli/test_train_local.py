@@ -102,10 +102,11 @@ class Local(Case):
         few = ["--unit", "user", "--user", "who", "--batch", 2, "--epochs", 2, "--noiseless", "--label", "label", *LOCAL, "--json"]
         code, out, err = run("train", "--data", self.path("u.csv"), "--hold-out", 1, *few)
         self.assertEqual((code, json.loads(out)["units"]), (0, 3), err)  # of four, one is held out
-        self.write("u.csv", rows + "1,1,0,\n")
-        code, out, err = run("train", *held, *few)
-        self.assertEqual((code, out), (1, ""))
-        self.assertIn("line 18: '' is not a user's name", err)
+        for name in ("", "nan", "NaN", "None", "NULL", " ", "<NA>", "undefined"):
+            self.write("u.csv", rows + "1,1,0,%s\n" % name)
+            code, out, err = run("train", *held, *few)
+            self.assertEqual((code, out), (1, ""), name)
+            self.assertIn("line 18: '%s' is not a user's name" % name, err)
 
     def test_local_options_that_do_not_fit_are_refused(self):
         example = ["--user", "who", "--batch", 60, "--epochs", 5, "--epsilon", 8, "--delta", 1e-5]

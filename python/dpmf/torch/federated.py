@@ -207,7 +207,9 @@ class Federated:
                 warnings.simplefilter("ignore")  # one user's numbers can be the reason of a warning
                 self._train_user(local, self._users[self._known[user]])
                 return self._difference(local)
-        except Exception:  # one user's data can be the reason of it: that must not be seen
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # one user's data can be the reason of it (a panic in Rust is no Exception): that must not be seen
             return None
 
     def rehearse(self, data: Any) -> float:

@@ -12,6 +12,7 @@ import torch
 
 from .. import errors
 from .._library import whole_numbers
+from ..figures import rounded_up
 from ..mechanism import Mechanism
 from ..privacy import Privacy
 from ..sampler import Sampler
@@ -161,7 +162,7 @@ class Counted:
         claimed, found = self.mechanism.epsilon, None if self.mechanism.delta is None else self.foreseen()
         if claimed is None or (found is not None and found.epsilon <= claimed * (1 + 1e-9)):
             return
-        most = "more epsilon" if found is None else "epsilon = %.4g" % found.epsilon
+        most = "more epsilon" if found is None else "epsilon = %s" % rounded_up(found.epsilon, 4)
         warnings.warn(
             "the loader's batches are not those that the mechanism assumes (%s). Participations are counted, and all %d steps, in whole "
             "epochs of this loader, can come to %s at delta = %g, in the place of %g. The loader "

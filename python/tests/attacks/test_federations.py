@@ -9,7 +9,7 @@ import unittest
 import warnings
 
 import numpy as np
-from story import dpmf
+from story import dpmf, program
 
 from dpmf import Sampler, testing_key
 from dpmf._federation import Federation
@@ -25,6 +25,20 @@ except ImportError:
 
 M = dpmf.evaluate("toeplitz", 6, participation="min-sep:2,3", epsilon=4.0, delta=1e-5, unit="user")
 
+#: A second server, which opens the run of the key that it is given.
+SECOND = """
+import sys
+import numpy as np
+import story
+import dpmf
+from dpmf._federation import Federation
+m = dpmf.evaluate("toeplitz", 6, participation="min-sep:2,3", epsilon=4.0, delta=1e-5, unit="user")
+try:
+    Federation(m, 1.0, 2, key=sys.argv[1]).begin({"w": np.zeros(3, np.float32)}, None, None)
+except dpmf.Error:
+    print("refused")
+"""
+
 
 class Federations(unittest.TestCase):
     def setUp(self):
@@ -35,8 +49,8 @@ class Federations(unittest.TestCase):
     def at(self, name):
         return os.path.join(self.folder, name)
 
-    def federation(self):
-        run = Federation(M, 1.0, 2, key=self.at("key"))
+    def federation(self, m=M, clip=1.0, cohort=2, **options):
+        run = Federation(m, clip, cohort, key=self.at("key"), **options)
         run.begin({"w": np.zeros(3, np.float32)}, self.apply(run), lambda arrays: None)
         return run
 
@@ -49,6 +63,239 @@ class Federations(unittest.TestCase):
         for name in names:
             run.add(name, lambda: {"w": run.model["w"] + np.float32(x)})
         return run.close_round(self.apply(run))
+
+    def killed(self, names):
+        """A server that dies when the sum of its round is on the disk, and the row is not drawn."""
+        run = self.federation()
+
+        def dies():
+            raise SystemExit
+
+        run.rounds.finish = dies
+        self.assertRaises(SystemExit, self.round, run, names)
+        run.close()
+
+    def test_a_log_from_a_backup(self):
+        """It has forgotten clients: they would come back too early, and epsilon would be too small. A state knows what the log had."""
+        key = self.at("key")
+        with Rounds(M, 3, 1.0, divisor=1, key=key) as rounds:
+            early = rounds.state_dict()
+            with open(key + ".log", "rb") as file:
+                backup = file.read()
+            for name in ("ada", "bob"):
+                rounds.add(name, np.ones(3))
+                rounds.finish()
+            state = rounds.state_dict()
+        with open(key + ".log", "rb") as file:
+            whole = file.read()
+        for content in (backup, whole.replace(b"bob,1\n", b""), whole.replace(b"bob", b"eve")):
+            with open(key + ".log", "wb") as file:
+                file.write(content)
+            with Rounds(M, 3, 1.0, divisor=1, key=key) as rounds:
+                with self.assertRaisesRegex(dpmf.StateError, "does not begin with the"):
+                    rounds.load_state_dict(state)
+                self.assertRaises(dpmf.StateError, rounds.add, "bob", np.ones(3))
+        with open(key + ".log", "wb") as file:
+            file.write(whole + b"cy,2\n")  # of a round whose row a crash left undrawn
+        with Rounds(M, 3, 1.0, divisor=1, key=key) as rounds:
+            rounds.load_state_dict(state)
+            self.assertEqual(rounds.eligible(["ada", "bob", "cy", "dan"]), ["cy", "dan"])
+            rounds.load_state_dict(early)
+
+    def test_a_round_that_the_log_does_not_know_is_not_given_up(self):
+        """Log and checkpoint are from one backup, the state file is newer: to give its last round up would free the clients of it."""
+        key = self.at("key")
+        with Rounds(M, 3, 1.0, divisor=1, key=key) as rounds:
+            state = rounds.state_dict()
+            with open(key + ".log", "rb") as file:
+                backup = file.read()
+            rounds.add("ada", np.ones(3))
+            rounds.finish()
+        with open(key + ".log", "wb") as file:
+            file.write(backup)
+        with Rounds(M, 3, 1.0, divisor=1, key=key) as rounds:
+            rounds.load_state_dict(state)
+            with self.assertRaisesRegex(dpmf.StateError, "no client of it"):
+                rounds.skip()
+            rounds.add("ada", np.ones(3))
+            rounds.finish()
+            self.assertEqual(rounds.eligible(["ada"]), [])
+
+    def test_a_log_that_another_program_writes(self):
+        with Rounds(M, 3, 1.0, divisor=1, key=self.at("key")) as rounds:
+            with open(rounds.log, "ab") as file:
+                file.write(b"eve")  # and the next name would be eveada
+            rounds.add("ada", np.ones(3))
+            with self.assertRaisesRegex(dpmf.FileError, "another program"):
+                rounds.finish()
+            self.assertEqual(rounds.round, 0)
+
+    def test_a_log_file_that_comes_later_has_those_before(self):
+        with Rounds(M, 3, 1.0, divisor=1, key=testing_key(1)) as rounds:
+            rounds.add("ada", np.ones(3))
+            rounds.finish()
+            state = rounds.state_dict()
+        with Rounds(M, 3, 1.0, divisor=1, key=testing_key(1), log=self.at("log")) as rounds:
+            rounds.load_state_dict(state)
+        with open(self.at("log"), "rb") as file:
+            self.assertEqual(file.read(), b"client,round\nada,0\n")
+
+    def test_a_sum_on_the_disk_that_was_changed(self):
+        """It was clipped before it was written, and is not clipped again: a million clip norms of one client would be released."""
+        self.killed(["ada", "bob"])
+        path = self.at("key.pending")
+        with open(path, "rb") as file:
+            before = file.read()
+        with np.load(path) as file:
+            parts = dict(file)
+        for name, other in (("a0", parts["a0"] * 10**6), ("a0", parts["a0"][:2]), ("text", parts["text"].tobytes().replace(b"bob", b"eve"))):
+            changed = np.frombuffer(other, np.uint8) if isinstance(other, bytes) else other
+            with open(path, "wb") as file:
+                np.savez(file, **{**parts, name: changed})
+            with self.assertRaisesRegex(dpmf.StateError, "not what this run wrote"):
+                self.federation()
+        with open(path, "wb") as file:
+            file.write(before)
+        run = self.federation()
+        self.assertEqual((run.rounds.round, run.rounds.participations()[2]), (1, ["ada", "bob"]))
+        run.close()
+
+    def test_a_sum_of_an_earlier_run_with_this_key(self):
+        """Its state, log and model were deleted to begin again with half the clip norm: the sum was clipped at the whole one."""
+        self.killed(["ada", "bob"])
+        for clip in (0.5, 1.0):
+            for name in ("state", "log", "model"):
+                os.remove(self.at("key." + name))
+            with self.assertRaisesRegex(dpmf.StateError, "of another run"):
+                self.federation(clip=clip)
+
+    def test_a_server_that_lost_a_sum_or_a_model(self):
+        """Other sums never get the rows, not after a restart either; clients are asked only when it is known that a row will be there."""
+        run = self.federation()
+        with open(self.at("key.model"), "rb") as file:
+            older = file.read()
+        self.round(run, ["ada", "bob"])
+        run.ask([])
+        run.close_round(self.apply(run))
+        run.close()
+        with open(self.at("key.model"), "rb") as file:
+            newer = file.read()
+        self.killed(["eve", "joe"])
+        with open(self.at("key.pending"), "rb") as file:
+            pending = file.read()
+
+        def put(name, content):
+            with open(self.at(name), "wb") as file:
+                file.write(content)
+
+        put("key.model", older)
+        with self.assertRaisesRegex(dpmf.StateError, "rounds 0 to 1 were drawn"):
+            self.federation()
+        with open(self.at("key.pending"), "rb") as file:  # the newer model can still be restored
+            self.assertEqual(file.read(), pending)
+        put("key.model", newer)
+        run = self.federation()
+        self.assertEqual(run.rounds.round, 3)
+        run.close()
+        put("key.model", newer)  # and now the sum is lost, whose row was drawn
+        with self.assertRaisesRegex(dpmf.StateError, "rounds 2 to 2 were drawn"):
+            self.federation()
+        for content in (newer, older):
+            put("key.model", content)
+            run = self.federation(give_up=True)
+            self.assertEqual((run.rounds.round, run.rounds.eligible(["ada", "eve", "new"])), (3, ["ada", "new"]))
+            run.close()
+        run = self.federation()
+        stream = run.rounds.noise
+        self.round(run, ["ada", "new"])
+        self.assertEqual((stream.step, run.rounds.participations()[2]), (4, ["ada", "bob", "eve", "joe", "new"]))
+        run.close()
+
+    def test_files_that_are_damaged(self):
+        self.killed(["ada", "bob"])
+        for name in ("key.pending", "key.model"):
+            with open(self.at(name), "rb") as file:
+                before = file.read()
+            for content in (b"", before[: len(before) // 2], before[:-1], b"x" * 100, before.replace(b"names", b"nanes")):
+                with open(self.at(name), "wb") as file:
+                    file.write(content)
+                with self.assertRaisesRegex(dpmf.FormatError, "damaged"):
+                    self.federation()
+            with open(self.at(name), "wb") as file:
+                file.write(before)
+        self.federation().close()
+
+    def test_a_resumed_run_of_another_kind(self):
+        """Every number that the guarantee rests on is refused by name; the files stay what they were, and the run continues with its own."""
+        run = self.federation()
+        self.round(run, ["ada", "bob"])
+        run.close()
+        looser = dpmf.evaluate("toeplitz", 6, participation="min-sep:2,3", epsilon=9.0, delta=1e-5, unit="user")
+        often = dpmf.evaluate("toeplitz", 6, participation="min-sep:3,2", epsilon=4.0, delta=1e-5, unit="user")
+        cases = {"clip": {"clip": 2.0}, "cohort": {"cohort": 3}, "sigma": {"m": looser}, "participation": {"m": often},
+                 "zero_above": {"zero_above": 9.0}, "exact": {"exact": True}}  # fmt: skip
+        for name, changed in cases.items():
+            with self.subTest(name):
+                self.assertRaises(dpmf.Error, self.federation, **changed)
+        run = self.federation()
+        self.assertEqual(run.rounds.eligible(["ada", "eve"]), ["eve"])
+        self.round(run, ["eve", "joe"])
+        run.close()
+
+    def test_two_servers_on_one_state(self):
+        """In another process, and in a child that has copies of all that the parent had: each would draw the row of its round for a sum of
+        its own."""
+        run = self.federation()
+        code, said = program(SECOND, self.at("key"))
+        self.assertEqual((code, said), (0, "refused\n"))
+        child = os.fork()
+        if child == 0:
+            try:
+                self.round(run, ["eve", "joe"])
+                os._exit(1)
+            except dpmf.Error:
+                os._exit(0)
+            except BaseException:
+                os._exit(2)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        run.close()
+
+    def test_what_an_update_raises(self):
+        """An extension in Rust that panics raises no Exception: it would end the run, with a message about one client's numbers."""
+
+        class Panic(BaseException):
+            pass
+
+        class Hostile:
+            def __array__(self, *_arguments, **_named):
+                raise Panic("of ada's data")
+
+        rounds = Rounds(M, 3, 1.0, divisor=1)
+        rounds.add("ada", Hostile())
+        rounds.add("bob", [Hostile()])
+        self.assertEqual((rounds.added, rounds.pending()[1].any()), (["ada", "bob"], False))
+        run = self.federation()
+        run.ask(["ada", "bob"])
+
+        def panics():
+            raise Panic("of ada's data")
+
+        self.assertTrue(run.add("ada", panics))
+        self.assertEqual((run.rounds.added, run.rounds.pending()[1].any()), (["ada"], False))
+        run.close()
+
+    def test_clients_without_an_id(self):
+        """All whose id is missing would be one client beside their own, in rounds in which their own may not take part."""
+        rounds, said = Rounds(M, 3, 1.0, divisor=1), set()
+        for name in ("nan", "NaN", "None", "NULL", "null", "<NA>", "undefined", "", " "):
+            for update in (np.zeros(3), np.full(3, np.nan)):
+                with self.assertRaises(dpmf.ArgumentError) as caught:
+                    rounds.add(name, update)
+                said.add((name, str(caught.exception)))
+        self.assertEqual(len(said), 9)
+        for name in (None, float("nan"), 7.0, True, b"ada"):
+            self.assertRaises(dpmf.ArgumentError, rounds.add, name, np.zeros(3))
+        rounds.add("Nan Li", np.zeros(3))
 
     def test_skip_after_a_crash_counts_the_clients(self):
         def opened():

@@ -3,8 +3,17 @@
 
 import math
 import unittest
+import warnings
 
+import numpy as np
 from story import KEY, Case, Inner, dpmf, inner_loss, mechanism, torch
+
+try:
+    import jax.numpy as jnp
+
+    import dpmf.jax
+except ImportError:
+    jnp = None
 
 if torch is not None:
     from dpmf.owners import Owners, assign
@@ -165,6 +174,58 @@ class OneUser(Case):
         self.refused(dpmf.ArgumentError, "this run clips examples", participation_tracker, m, loader)
 
 
+@unittest.skipIf(jnp is None, "jax is not installed")
+class OneUserInJax(Case):
+    def test_all_examples_of_a_round(self):
+        """As in torch: 1000 examples of one user, with any values, in any order and with padding between, move the integers by at most the clip
+        norm and leave the others' part as it is; numbers that overflow warn about nothing."""
+        draw = np.random.default_rng(1)
+        others = [draw.normal(size=(60, 4, 3)).astype(np.float32), draw.normal(size=(60, 2)).astype(np.float32)]
+        names = np.arange(60) % 20
+        ones, mixed = np.ones((1000, 14), np.float32), draw.normal(size=(1000, 14)).astype(np.float32)
+        nan, inf, largest = ones.copy(), ones.copy(), np.float32(3.4e38)
+        nan[500, 2], inf[3, 1], mixed[7] = np.nan, -np.inf, 1e30
+        cases = {"equal": ones, "1e30": ones * np.float32(1e30), "the largest floats": ones * largest, "one NaN": nan, "an infinity": inf,
+                 "one 1e30": mixed, "tiny": ones * np.float32(1e-40), "zeros": ones * 0,
+                 "cancelling": np.concatenate([ones[:500] * largest, -ones[:500] * largest])}  # fmt: skip
+        for mean in (True, False):
+            sums = dpmf.jax.UserSums(14, CLIP, 1 << 20, mean, 1)
+            alone, bound = sums(others, names), math.floor(CLIP / sums.grid) ** 2
+            for name, own in cases.items():
+                with self.subTest(name, mean=mean), warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    leaves = [np.concatenate([others[0], own[:, :12].reshape(-1, 4, 3), np.full((9, 4, 3), np.nan, np.float32)]),
+                              np.concatenate([others[1], own[:, 12:], np.full((9, 2), 1e30, np.float32)])]  # fmt: skip
+                    users = np.concatenate([names, np.full(1000, 77), np.full(9, -1)])
+                    order = np.arange(1069)
+                    np.random.default_rng(2).shuffle(order[60:])  # others keep their order, on which their own sums' bits depend
+                    moved = squared(sums([leaf[order] for leaf in leaves], users[order]) - alone)
+                    self.assertLessEqual(moved, bound)
+                    if name in ("one NaN", "an infinity", "zeros"):
+                        self.assertEqual(moved, 0)
+                    if name in ("equal", "1e30", "the largest floats"):
+                        self.assertGreater(moved, 0.999 * bound)
+
+    def test_a_step_of_hostile_gradients(self):
+        """What leaves, and not only the sum: with gradients of any kind in the place of zeros, a step differs by at most the clip norm over the
+        divisor, up to the rounding of floats."""
+        m = mechanism("toeplitz", 8, participation="cyclic:4,2")
+        ids, params, released = ["a", "a", "b", "b", "b", "c"], {"w": jnp.zeros(5)}, []
+        for value in (0.0, 1.0, 1e30, -1e30, math.nan, math.inf):
+            batches = dpmf.UserSampler("cyclic:2", ids, key=KEY, mechanism=m)
+            noise = dpmf.jax.add_user_noise(m, params, CLIP, batches, KEY)
+            examples, users = dpmf.UserSampler("cyclic:2", ids, key=KEY, mechanism=m).padded()
+            gradients = np.where((users == 0)[:, None], np.float32(value), np.float32(0.01)) * np.ones((1, 5), np.float32)
+            updates, _ = noise.update({"w": jnp.asarray(gradients)}, noise.init(params), users=jnp.asarray(users))
+            released.append(np.asarray(updates["w"], np.float64))
+        most = CLIP / batches.expected_batch
+        for other in released[1:]:
+            self.assertLessEqual(np.linalg.norm(other - released[0]), most + 1e-6)  # from zeros
+        self.assertGreater(np.linalg.norm(released[2] - released[3]), 1.999 * most)
+        for other in released[4:]:
+            self.assertTrue(np.array_equal(other, released[0]))
+
+
 @unittest.skipIf(torch is None, "torch is not installed")
 class ManyOwners(Case):
     def test_the_contents_of_one_owner(self):
@@ -227,8 +288,6 @@ def again(ids):
 
 
 def whole_order(count):
-    import numpy as np
-
     return np.random.default_rng(7).permutation(count)
 
 

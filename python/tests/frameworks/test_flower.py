@@ -11,6 +11,7 @@ import tempfile
 import types
 import unittest
 
+import federation
 import numpy as np
 from programs import REPOSITORY, Programs, free_port
 
@@ -19,7 +20,7 @@ from dpmf._federation import Federation
 
 try:
     import flwr
-    from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+    from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
     from flwr.serverapp import strategy as strategies
 
     import dpmf.flower
@@ -152,11 +153,11 @@ insecure = true
 class Here:
     """A grid whose clients are functions in this process."""
 
-    def __init__(self, train):
-        self.train = train
+    def __init__(self, train, nodes=(11, 12, 13, 14)):
+        self.train, self.nodes = train, nodes
 
     def get_node_ids(self):
-        return [11, 12, 13, 14]
+        return list(self.nodes)
 
     def send_and_receive(self, messages, timeout=None):
         found = [self.train(message) for message in messages]
@@ -214,6 +215,22 @@ class Strategies(unittest.TestCase):
             self.assertEqual(sorted(whole.train_metrics_clientapp), [1, 2, 3, 4, 5, 6])
             self.assertEqual({name for found in whole.train_metrics_clientapp.values() for name in found}, {"round", "rounds", "epsilon", "delta"})
 
+    def test_nodes_are_clients_by_their_lasting_ids(self):
+        """Two nodes of one client, and a stranger: the client is asked once, in its rounds, and the stranger never."""
+        names = {11: "ada", 12: "ada", 13: "bob", 14: "cy", 15: "dan"}
+        asked = []
+
+        def train(message):
+            asked.append((int(message.content["config"]["server-round"]), names[message.metadata.dst_node_id]))
+            return self.hostile("honest", message)
+
+        strategy = dpmf.flower.CorrelatedNoise(strategies.FedAvg(), self.mechanism, 1.0, 2, key=self.folder / "key", wait=0, client_of=names.get)
+        strategy.start(Here(train, range(11, 17)), dpmf.flower.to_record(self.initial))
+        strategy.close()
+        self.assertEqual(sorted(asked), sorted({(at, name) for at, name in asked}))
+        self.assertEqual({name: sum(name == other for _, other in asked) for name in names.values()}, dict.fromkeys(names.values(), 3))
+        self.assertNotIn("16", (self.folder / "key.log").read_text())
+
     def test_strategies_that_see_single_clients_are_refused(self):
         from flwr.server.strategy import FedAvg as Older
 
@@ -233,6 +250,102 @@ class Strategies(unittest.TestCase):
         model = dpmf.flower.to_numpy(reply.content["arrays"])
         self.assertAlmostEqual(np.sqrt((model["w"] ** 2).sum() + (model["b"] ** 2).sum()), 0.5, places=6)
         self.assertEqual(dict(reply.content["metrics"]), {"num-examples": 1})
+
+    def hostile(self, kind, message):
+        """What client 12 answers."""
+        model = dpmf.flower.to_numpy(message.content["arrays"])
+        arrays = {name: one + np.float32(0.1) if one.dtype.kind == "f" else one for name, one in model.items()}
+        more = {"metrics": MetricRecord({"num-examples": 7})}
+        if kind == "error":
+            return Message(Error(code=0, reason="77.125"), reply_to=message)
+        if kind == "lost":
+            return None
+        if kind == "weights":
+            more = {"metrics": MetricRecord({"num-examples": 10**9, "loss": 77.125}), "other": ConfigRecord({"said": "77.125"})}
+        if kind == "no metrics":
+            more = {}
+        if kind == "two records":
+            more["again"] = dpmf.flower.to_record(arrays)
+        if kind in ("nan", "1e30"):
+            arrays["w"] = arrays["w"] * np.float32(kind)
+        if kind == "shape":
+            arrays["w"] = np.ones((3, 5), np.float32)
+        if kind == "complex":
+            arrays["w"] = arrays["w"] * 1j
+        if kind == "text":
+            arrays["w"] = np.full((2, 2), "77.125")
+        if kind == "no bytes":
+            more["arrays"] = ArrayRecord({name: Array(dtype="float32", shape=one.shape, stype="numpy.ndarray", data=b"77.125") for name, one in arrays.items()})
+        if kind == "names":
+            arrays = {"77.125": one for one in arrays.values()}
+        if kind != "empty":
+            more.setdefault("arrays", dpmf.flower.to_record(arrays))
+        return Message(RecordDict(more), reply_to=message)
+
+    def test_nothing_but_the_model_depends_on_an_answer(self):
+        """Log lines, metrics, the statement, the clients of every round and the record of participations are the same for any answer of one client,
+        and the model's difference is what its clipped updates give."""
+        kinds = ("honest", "lost", "error", "weights", "no metrics", "two records", "nan", "1e30", "shape", "complex", "text", "no bytes", "names", "empty")
+        start, found, models = self.folder / "start", [], {}
+        start.mkdir()
+        first = Federation(self.mechanism, 1.0, 2, key=start / "key")
+        first.begin(self.initial, lambda mean: None, lambda arrays: None)
+        first.close()
+        for kind in kinds:
+            folder = self.folder / kind
+            shutil.copytree(start, folder)
+
+            def train(message):
+                return self.hostile("honest" if message.metadata.dst_node_id != 12 else kind, message)
+
+            strategy = dpmf.flower.CorrelatedNoise(strategies.FedAvg(), self.mechanism, 1.0, 2, key=folder / "key", wait=0)
+            with self.assertLogs("flwr", "DEBUG") as logged:
+                result = strategy.start(Here(train), dpmf.flower.to_record(self.initial), timeout=1)
+            strategy.close()
+            said = [line for line in logged.output if "elapsed" not in line]
+            self.assertNotIn("77.125", "".join(said))
+            metrics = {at: dict(one) for at, one in result.train_metrics_clientapp.items()}
+            found.append((said, metrics, sorted((folder / "key.log").read_text().splitlines()), result.evaluate_metrics_clientapp))
+            models[kind] = result.arrays["w"].numpy()
+        for kind, other in zip(kinds, found):
+            self.assertEqual(found[0], other, kind)
+        zeros = {"lost", "error", "two records", "nan", "shape", "complex", "text", "no bytes", "names", "empty"}
+        for kind in kinds:
+            self.assertTrue(np.isfinite(models[kind]).all(), kind)
+            self.assertEqual(np.array_equal(models[kind], models["lost"]), kind in zeros, kind)
+        for kind in ("weights", "no metrics"):
+            self.assertTrue(np.array_equal(models[kind], models["honest"]), kind)
+
+    def test_sums_and_rows_are_those_of_a_c_program(self):
+        """The same key, state file, clients and updates: equal sums on the grid, and what the inner strategy gets has the rows of the library's
+        own calls, to the bit. test_federated compares the same program with Rounds and torch."""
+        m = dpmf.evaluate("bsr", 12, "prefix", "min-sep:3,4", bands=4, epsilon=8.0, delta=1e-5, unit="user")
+        folders = federation.copies(m, self.folder, ("c", "flower"))
+        seen, updates, sums = [], [{} for _ in range(12)], []
+
+        class Still(strategies.FedAvg):
+            def aggregate_train(self, server_round, replies):
+                (reply,) = replies
+                seen.append(np.concatenate([one.reshape(-1) for one in dpmf.flower.to_numpy(reply.content["arrays"]).values()]))
+                return zeros, None
+
+        def train(message):
+            node, t = message.metadata.dst_node_id, int(message.content["config"]["server-round"]) - 1
+            updates[t][node] = federation.update_of(str(node), t)
+            arrays = dpmf.flower.to_record(dict(zip("wb", updates[t][node])))  # from zeros: the model is the update
+            return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 10 * node})}), reply_to=message)
+
+        zeros = dpmf.flower.to_record({"w": np.zeros((3, 4), np.float32), "b": np.zeros(5, np.float32)})
+        strategy = dpmf.flower.CorrelatedNoise(Still(), m, 0.5, 2, key=folders["flower"] / "key", wait=0)
+        strategy._begin(zeros)
+        finish = strategy._run.rounds.finish
+        strategy._run.rounds.finish = lambda: (sums.append(strategy._run.rounds.pending()[1]), finish())[1]
+        strategy.start(Here(train, range(11, 19)), zeros)
+        strategy.close()
+        self.assertEqual([len(one) for one in updates], [2] * 12)
+        expected, released = federation.c_server(m, folders["c"], updates)
+        self.assertTrue(np.array_equal(np.stack(sums), expected))
+        self.assertEqual(np.stack(seen).tobytes(), released.tobytes())
 
     def test_the_example_runs(self):
         sys.path.insert(0, str(REPOSITORY / "examples" / "flower"))
