@@ -142,7 +142,7 @@ class AdaptiveSum(ExactSum):
         self.set_clip(max(LEAST, min(MOST, moved)))
         return noisy[:-1]
 
-    def sentence(self) -> str:
+    def sentence(self, unit: str) -> str:
         return SENTENCE % (self.rule.quantile, self.count_noise, self.gradients, self.multiplier)
 
     def identity(self) -> Dict[str, Any]:

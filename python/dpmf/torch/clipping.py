@@ -116,9 +116,10 @@ class Tally:
     def zero_(self) -> None:
         self._loss, self._clipped, self._count, self._units = 0.0, 0, 0, 0
 
-    def add(self, losses: torch.Tensor, norms_of_them: Callable[[], torch.Tensor], clip: float) -> None:
+    def add(self, losses: torch.Tensor, shortened: Callable[[], torch.Tensor]) -> None:
+        """shortened: which of these examples had their gradient made shorter."""
         self.add_losses(losses)
-        self.add_norms(len(losses), norms_of_them, clip)
+        self.add_units(len(losses), shortened)
 
     def add_losses(self, losses: torch.Tensor) -> None:
         """Of examples."""
@@ -126,11 +127,11 @@ class Tally:
         if "loss" in self.names:
             self._loss += float(losses.detach().double().sum())
 
-    def add_norms(self, count: int, norms_of_them: Callable[[], torch.Tensor], clip: float) -> None:
+    def add_units(self, count: int, shortened: Callable[[], torch.Tensor]) -> None:
         """Of what is clipped: examples, or users."""
         self._units += count
         if "clipped" in self.names:
-            self._clipped += int((~(norms_of_them().detach() <= clip)).sum())
+            self._clipped += int(shortened().sum())
 
     def loss(self) -> Optional[float]:
         return self._loss / self._count if "loss" in self.names and self._count else None
@@ -196,7 +197,7 @@ class PerExample:
         """Adds the gradients of the examples from `first` on to the sums."""
         sums.add(whole)
         sums.count(lambda: norms(whole))
-        tally.add(losses, lambda: norms(whole), sums.clip)
+        tally.add(losses, lambda: sums.shortened(norms(whole)))
 
     def close_step(self, sums: ExactSum, tally: Tally) -> None:
         """After the last example of a step, before its noise."""

@@ -10,6 +10,7 @@ from typing import Any, Callable, Optional, Sequence, Union
 import torch
 
 from .. import errors
+from .._contribution import checked_gamma
 from .._library import flag, integer, real, select
 from ..keys import KeyLike
 from ..mechanism import Mechanism
@@ -53,6 +54,7 @@ def make_private(
     users: Any = None,
     user_gradient: str = "mean",
     returning: str = "refuse",
+    normalize: Optional[float] = None,
 ) -> Private:
     """A private training step for a model and its optimizer.
 
@@ -96,6 +98,9 @@ def make_private(
     user_gradient    what of a user is clipped: the "mean" of the gradients of its examples in the step, or their "sum"
     returning        without a BatchSampler: "refuse" a user in a step where the mechanism's participation does not allow it, before
                      its gradient is computed; or "count" it, and account for what happened
+    normalize        None: gradients g are clipped, g min(1, clip_norm / |g|). A number gamma from 2^-100 to 2^100, 0.01 for example:
+                     they are normalised, clip_norm g / (|g| + gamma) (AUTO-S: Bu et al. 2023). Then no clip norm has to be searched:
+                     give 1.0, and tune the learning rate. The bound and the guarantee are the same
     """
     options = select(STREAM, locals())
     if noise != "host" and str(noise).partition(":")[0] not in ("cuda", "opencl"):
@@ -110,6 +115,9 @@ def make_private(
         clip_norm = real(clip_norm, "clip_norm")
         if not 2.0**-100 <= clip_norm <= 2.0**100:
             raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
+    elif normalize is not None:
+        raise errors.ArgumentError("normalize = %s with an AdaptiveClip: normalised gradients need no norm that follows them" % normalize)
+    gamma = checked_gamma(normalize)
     chunk = integer(chunk, "chunk", optional=True)
     if loss is not None and not callable(loss):
         raise errors.ArgumentTypeError("loss is a %s, a function is accepted" % type(loss).__name__)
@@ -140,7 +148,7 @@ def make_private(
     private = Private(
         model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping if no_ghost is None else "per-example", tell, chunk, process_group, taken, key, options,
         (public_buffers,) if isinstance(public_buffers, str) else public_buffers,
-        fixed_shapes, unit, user_gradient,
+        fixed_shapes, unit, user_gradient, gamma,
     )
     if clipping == "auto" and no_ghost is not None:
         private.clipping_reason = "ghost clipping is not possible: " + no_ghost

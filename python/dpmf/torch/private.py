@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import torch
 
 from .. import errors
+from .._contribution import with_rule
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..privacy import Privacy, unit_name
@@ -28,6 +29,8 @@ from .users import OWNED, PerUser
 from .unshard import Twin, has_shards, placed, reshard
 
 STATE = "dpmf"
+#: Of a sum's identity, where gradients are not simply clipped.
+RULES = ("normalize",)
 NOTHING_LOADED = (
     "the state file has seen %d of %d rows, and no checkpoint of that run is loaded: this model is not the one that they "
     "trained. Load its checkpoint (optimizer.load_state_dict); without one, begin a new run with a new key"
@@ -106,6 +109,7 @@ class Private:
         fixed_shapes: bool = True,
         unit: str = "example",
         user_gradient: str = "mean",
+        gamma: float = 0.0,
     ):
         if getattr(optimizer, "_dpmf_private", False):
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
@@ -135,7 +139,9 @@ class Private:
             scale = (mechanism.sigma or 1.0) * mechanism.sensitivity.value
             self._sum: ExactSum = AdaptiveSum(dim, clip_norm, scale, self.expected_batch, taken.capacity, device)
         else:
-            self._sum = ExactSum(dim, clip_norm, taken.capacity, device)
+            self._sum = ExactSum(dim, clip_norm, taken.capacity, device, gamma)
+        if self._sum.binding():
+            options = {**options, "label": with_rule(options.get("label"), self._sum.binding())}
         row = dim + self._sum.extra
         name, self.clipping_reason = choose(clipping, dim * self.expected_batch / self._group.world, model)
         self._own_chunk = chunk is None
@@ -400,12 +406,14 @@ class Private:
     def _take(self, own: Dict[str, Any]) -> None:
         if own.get("unit", "example") != self.unit:
             raise errors.StateError("the state is of a run by %ss, and this one is by %ss" % (own.get("unit", "example"), self.unit))
-        for name, value in self._identity().items():
+        identity = self._identity()
+        for name in dict.fromkeys([*identity, *RULES]):
+            value = identity.get(name)
             if name == "chunk" and self._own_chunk and isinstance(own.get(name), int):
                 continue  # the resumed run keeps its own, for any amount of free memory here
             if name == "processes" and self._group.worst(int(self.noise.keeps_state)):
                 continue  # sums may round otherwise: the state file then refuses rows that were used
-            if own.get(name) != value:
+            if own.get(name) != value:  # of a rule that is off there is nothing
                 raise errors.StateError("the state has %s = %s, and this run %s" % (name, own.get(name), value))
         self._taken.check_state(own.get("taken") or {})
         noise = dict(own.get("noise") or {})
@@ -519,7 +527,7 @@ class Private:
         said = said_by_run(self.mechanism, found, unit, clip, self.steps_taken, self.unit)
         # The exact release is proven for the participations of the design, and not for others that were counted.
         said = said if self.counted else self.noise.exact_statement(said)
-        said += self._sum.sentence() + self._route.sentence
+        said += self._sum.sentence(self.unit) + self._route.sentence
         if self.unit != "example" and self._taken.users is None:
             said += OWNED % {"unit": self.unit}
         if self._shapes_vary:

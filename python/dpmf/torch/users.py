@@ -136,7 +136,7 @@ class PerUser(PerExample):
     def _add(self, sums: ExactSum, tally: Tally, whole: List[torch.Tensor]) -> None:
         sums.add(whole)
         sums.count(lambda: norms(whole))
-        tally.add_norms(len(whole[0]), lambda: norms(whole), sums.clip)
+        tally.add_units(len(whole[0]), lambda: sums.shortened(norms(whole)))
 
     def _close(self, sums: ExactSum, tally: Tally) -> None:
         if self._open is None:
