@@ -36,15 +36,26 @@ static void add_local(const training *t, guarantee *g) {
              (long long)o->local_steps, o->local_steps == 1 ? "" : "s", o->local_rate, batch);
 }
 
+/* The fewest digits that are the number again. */
+static void shortest(double value, char out[32]) {
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(out, 32, "%.*g", digits, value);
+        if (strtod(out, NULL) == value) return;
+    }
+}
+
 static void add_normalised(const training *t, guarantee *g) {
     const dpmf_trainer_options *o = &t->how;
     const size_t length = strlen(g->statement);
+    char clip[32], gamma[32];
     if (o->gamma == 0) return;
-    snprintf(g->statement + length, sizeof g->statement - length,
-             "What one %s adds to a sum, a vector g, was normalised to %.6g g/(|g| + %.6g), which is never longer than "
-             "%.6g: the "
-             "guarantee above holds as for clipping.\n",
-             t->unit, o->clip, o->gamma, o->clip);
+    shortest(o->clip, clip);
+    shortest(o->gamma, gamma);
+    snprintf(
+        g->statement + length, sizeof g->statement - length,
+        "What one %s adds to a sum, a vector g, was normalised to %s g/(|g| + %s), which is never longer than %s: the "
+        "guarantee above holds as for clipping.\n",
+        t->unit, clip, gamma, clip);
 }
 
 /* epsilon of the mechanism at its own delta, or at the one given; computed here, not taken from the file. */

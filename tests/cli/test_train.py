@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -210,6 +211,15 @@ class Runs(Training):
                            (["--clipping", "auto"], "normalised by is 0.5 in it and 0.01 here")]:
             self.refuse(*self.csv, *common, *more, says=[says])
         self.refuse(*self.csv, *common, "--clipping", "auto:0.5", code=1, says=["this run is complete"])
+
+    def test_runs_under_another_rule_draw_other_batches(self):
+        """With one key: the same coins in two runs would be one sampling, and their guarantees would not add up."""
+        labels = set()
+        for i, more in enumerate(([], ["--clipping", "auto"], ["--clipping", "auto:0.5"])):
+            self.train(*self.plan, *self.private, *self.seed, *more, "--checkpoint", self.path("c%d" % i), "--state", "none")
+            with open(self.path("c%d" % i), "rb") as file:
+                labels.add(re.search(rb"\nsampler's label: ([0-9a-f]{64})\n", file.read())[1])
+        self.assertEqual(len(labels), 3)
 
 
 class Designed(Training):
