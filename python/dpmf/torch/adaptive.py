@@ -142,6 +142,9 @@ class AdaptiveSum(ExactSum):
         self.set_clip(max(LEAST, min(MOST, moved)))
         return noisy[:-1]
 
+    def stated_clip(self) -> float:
+        return 0.0
+
     def sentence(self, unit: str) -> str:
         return SENTENCE % (self.rule.quantile, self.count_noise, self.gradients, self.multiplier)
 

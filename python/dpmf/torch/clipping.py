@@ -18,7 +18,7 @@ from .. import errors
 from . import randomness
 from .places import Places, in_rows, made_up_parameters
 from .pytree import Examples
-from .sums import ExactSum
+from .sums import ExactSum, norms
 
 ROUTES = ("auto", "per-example", "ghost")
 #: Above this many numbers in all gradients of a batch, "auto" takes ghost clipping where it can. A constant, and not what is
@@ -93,11 +93,6 @@ def member(outputs: Any, name: str) -> Any:
         return None
     found = getattr(outputs, name, None)
     return outputs.get(name) if found is None and isinstance(outputs, Mapping) else found
-
-
-def norms(gradients: List[torch.Tensor]) -> torch.Tensor:
-    """Of every example, over all parameters."""
-    return torch.stack([g.double().flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()
 
 
 class Tally:
@@ -197,7 +192,7 @@ class PerExample:
         """Adds the gradients of the examples from `first` on to the sums."""
         sums.add(whole)
         sums.count(lambda: norms(whole))
-        tally.add(losses, lambda: sums.shortened(norms(whole)))
+        tally.add(losses, lambda: sums.shortened(whole))
 
     def close_step(self, sums: ExactSum, tally: Tally) -> None:
         """After the last example of a step, before its noise."""

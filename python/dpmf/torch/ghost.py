@@ -222,11 +222,11 @@ class Ghost:
         if bool(torch.isfinite(torch.stack([g.abs().amax() for g in found if g.numel() > 0])).all()):
             sums.add_sum(found, real)
             sums.count(lambda: norms)
-            tally.add(losses, lambda: sums.shortened(norms.detach()))
+            tally.add(losses, lambda: sums.shortened_by(norms.detach()))
         elif last - first == 1:
             sums.add_sum([torch.zeros_like(g) for g in found], 1)
             sums.count(lambda: norms)
-            tally.add(losses, lambda: sums.shortened(norms.detach()))
+            tally.add(losses, lambda: sums.shortened_by(norms.detach()))
         else:
             middle = (first + last) // 2
             self._add(sums, examples, first, middle, tally)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
@@ -19,6 +20,7 @@ from ..users import bound_label, check_unit, checked_gradient
 from .adaptive import AdaptiveClip
 from .batches import KEYLESS, BatchSampler, users_of
 from .group import rank_of
+from .groups import NO_GHOST, GroupClip
 from .parameters import check_layers, is_sharded
 from .private import Private
 from .participation import participation_tracker
@@ -30,7 +32,7 @@ def make_private(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
     mechanism: Mechanism,
-    clip_norm: Union[float, AdaptiveClip],
+    clip_norm: Union[float, AdaptiveClip, GroupClip, "Mapping[str, float]", Sequence[float]],
     expected_batch: Optional[float] = None,
     *,
     loss: Optional[Callable[..., torch.Tensor]] = None,
@@ -60,7 +62,8 @@ def make_private(
 
     mechanism        must be calibrated (have a sigma); a file's claims are computed again
     clip_norm        the l2 norm to which every example's gradient, over all trained parameters, is clipped: 2^-100 to 2^100.
-                     With independent noise (identity) also an AdaptiveClip: it then follows a quantile of the norms
+                     With independent noise (identity) also an AdaptiveClip: it then follows a quantile of the norms. A norm for
+                     each group of parameters: a mapping from names, a sequence for the optimizer's groups, or a GroupClip
     expected_batch   what sums are divided by; None: the sampler's. With add-remove adjacency the number of examples is secret, and
                      so is the sampler's: a number that does not depend on it must be given
     loss             loss(outputs, *targets) of a batch of one example, one number. None: the .loss that the model itself gives,
@@ -111,11 +114,13 @@ def make_private(
         raise errors.UnsupportedError("exact=True and noise=%r: exact rows are made by the library itself, noise='host'" % noise)
     options["exact"] = bool(flag(exact, "exact"))
     check_arguments(model, optimizer, mechanism)
-    if not isinstance(clip_norm, AdaptiveClip):
+    if isinstance(clip_norm, (Mapping, list, tuple)):
+        clip_norm = GroupClip(clip_norm)
+    if not isinstance(clip_norm, (AdaptiveClip, GroupClip)):
         clip_norm = real(clip_norm, "clip_norm")
         if not 2.0**-100 <= clip_norm <= 2.0**100:
             raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
-    elif normalize is not None:
+    elif normalize is not None and isinstance(clip_norm, AdaptiveClip):
         raise errors.ArgumentError("normalize = %s with an AdaptiveClip: normalised gradients need no norm that follows them" % normalize)
     gamma = checked_gamma(normalize)
     chunk = integer(chunk, "chunk", optional=True)
@@ -130,6 +135,10 @@ def make_private(
     batches = sampler if isinstance(sampler, BatchSampler) else getattr(sampler, "batch_sampler", None)
     check_part(batches, rank, world, key)
     taken, digest, no_ghost = by_units(mechanism, sampler, unit, users, clipping, returning)
+    if isinstance(clip_norm, GroupClip):
+        no_ghost = no_ghost or NO_GHOST
+        if clipping == "ghost":
+            raise errors.UnsupportedError("clipping='ghost' with a clip norm for each group: %s" % NO_GHOST)
     if unit != "example":
         options["label"] = bound_label(label, key, unit, digest)
     user_gradient = checked_gradient(user_gradient)
@@ -146,7 +155,7 @@ def make_private(
     check_sharding(model)
 
     private = Private(
-        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping if no_ghost is None else "per-example", tell, chunk, process_group, taken, key, options,
+        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping if no_ghost is None or clipping != "auto" else "per-example", tell, chunk, process_group, taken, key, options,
         (public_buffers,) if isinstance(public_buffers, str) else public_buffers,
         fixed_shapes, unit, user_gradient, gamma,
     )

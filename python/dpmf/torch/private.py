@@ -19,6 +19,7 @@ from ..privacy import Privacy, unit_name
 from .adaptive import AdaptiveClip, AdaptiveSum
 from .clipping import STATED, Loss, PerExample, Tally, choose, chunk_for
 from .group import Group
+from .groups import GroupClip, GroupSum
 from .places import granule_for
 from .pytree import Examples
 from .noise import Rows, make_stream, shard_of
@@ -30,7 +31,7 @@ from .unshard import Twin, has_shards, placed, reshard
 
 STATE = "dpmf"
 #: Of a sum's identity, where gradients are not simply clipped.
-RULES = ("normalize",)
+RULES = ("normalize", "clip_groups", "clip_norms", "noise_scales")
 NOTHING_LOADED = (
     "the state file has seen %d of %d rows, and no checkpoint of that run is loaded: this model is not the one that they "
     "trained. Load its checkpoint (optimizer.load_state_dict); without one, begin a new run with a new key"
@@ -95,7 +96,7 @@ class Private:
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
         mechanism: Mechanism,
-        clip_norm: Union[float, AdaptiveClip],
+        clip_norm: Union[float, AdaptiveClip, GroupClip],
         expected_batch: float,
         loss: Optional[Callable[..., torch.Tensor]],
         clipping: str,
@@ -138,6 +139,8 @@ class Private:
             clip_norm.check(mechanism)
             scale = (mechanism.sigma or 1.0) * mechanism.sensitivity.value
             self._sum: ExactSum = AdaptiveSum(dim, clip_norm, scale, self.expected_batch, taken.capacity, device)
+        elif isinstance(clip_norm, GroupClip):
+            self._sum = GroupSum(clip_norm.resolve(self._params, optimizer), taken.capacity, device, gamma)
         else:
             self._sum = ExactSum(dim, clip_norm, taken.capacity, device, gamma)
         if self._sum.binding():
@@ -470,7 +473,8 @@ class Private:
 
     @property
     def clip_norm(self) -> float:
-        """The l2 norm to which every example's gradient is clipped; of the next step, where it is adaptive."""
+        """The l2 norm to which every example's gradient is clipped; of the next step, where it is adaptive. With a norm for each group of
+        parameters, what bounds all of them together, in the coordinates of the noise."""
         return self._sum.clip
 
     @property
@@ -523,8 +527,7 @@ class Private:
         found = self.privacy()
         if found is None:
             return "No %s has taken part yet.\n" % self.unit
-        clip = 0.0 if isinstance(self._sum, AdaptiveSum) else self.clip_norm  # 0: not one for all steps
-        said = said_by_run(self.mechanism, found, unit, clip, self.steps_taken, self.unit)
+        said = said_by_run(self.mechanism, found, unit, self._sum.stated_clip(), self.steps_taken, self.unit)
         # The exact release is proven for the participations of the design, and not for others that were counted.
         said = said if self.counted else self.noise.exact_statement(said)
         said += self._sum.sentence(self.unit) + self._route.sentence

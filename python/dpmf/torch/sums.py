@@ -45,6 +45,11 @@ TRIES = 64
 PRECISIONS = {torch.float32: abi.dpmf_precision.DPMF_FLOAT32, torch.float64: abi.dpmf_precision.DPMF_FLOAT64}
 
 
+def norms(gradients: List[torch.Tensor]) -> torch.Tensor:
+    """Of every example, over all parameters."""
+    return torch.stack([g.double().flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()
+
+
 class ExactSum:
     """The sum of one step's clipped gradients, in integers.
 
@@ -64,11 +69,11 @@ class ExactSum:
         self.sum = self.whole[:dim]
         self.set_clip(clip)
 
-    def set_clip(self, clip: float) -> None:
-        """The bound from the next example on, and the grid that goes with it."""
-        grid, dim = ctypes.c_double(), self.sum.numel()
-        c.dpmf_clip_grid(clip, self.units, ctypes.byref(grid))
-        self.clip, self.grid = float(clip), grid.value
+    def set_clip(self, clip: float, grid: Optional[float] = None) -> None:
+        """The bound from the next example on, and the grid that goes with it, or a given one."""
+        own, dim = ctypes.c_double(), self.sum.numel()
+        c.dpmf_clip_grid(clip, self.units, ctypes.byref(own))
+        self.clip, self.grid = float(clip), own.value if grid is None else grid
         self._most = math.floor(self.clip / self.grid)
         self._limit = (self._most - math.sqrt(dim) / 2 - 1) * (1 - dim * 2.0**-49)
         self._slack = 1 + dim * 2.0**-50
@@ -82,9 +87,17 @@ class ExactSum:
     def count(self, norms: Callable[[], torch.Tensor]) -> None:
         """Receives the norms of the examples that are added; the base class ignores them."""
 
-    def shortened(self, norms: torch.Tensor) -> torch.Tensor:
-        """Are gradients of these norms made shorter?"""
-        return ~(norms + self.gamma <= self.clip)
+    def fresh(self) -> "ExactSum":
+        """An empty sum under the same rule."""
+        return ExactSum(self.sum.numel(), self.clip, self.units, self.sum.device, self.gamma)
+
+    def shortened(self, whole: List[torch.Tensor]) -> torch.Tensor:
+        """Which of these examples are made shorter? Gradients as for `add`."""
+        return self.shortened_by(norms(whole).detach())
+
+    def shortened_by(self, lengths: torch.Tensor) -> torch.Tensor:
+        """The same from the norms of their gradients."""
+        return ~(lengths + self.gamma <= self.clip)
 
     def add(self, gradients: Sequence[torch.Tensor]) -> None:
         """Adds examples: tensors of (examples, ...) that together hold `dim` numbers of each."""
@@ -190,6 +203,10 @@ class ExactSum:
     def binding(self) -> str:
         """A text by which the noise is bound to how gradients become contributions; empty: they are clipped."""
         return rule_of(self.gamma)
+
+    def stated_clip(self) -> float:
+        """The bound for the sentences of the guarantee; 0: it is not one norm for all steps and coordinates."""
+        return self.clip
 
     def released(self, noisy: torch.Tensor) -> torch.Tensor:
         """The gradients among the released numbers."""
