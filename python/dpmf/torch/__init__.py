@@ -18,6 +18,7 @@ from .federated import Federated, RoundReport, make_federated
 from .groups import GroupClip
 from .make import make_private
 from .noise import Recursion, shard_of, shard_views
+from .precondition import SecondMoments
 from .private import Private, StepReport
 from .sharded import ShardedNoise
 
@@ -29,6 +30,7 @@ __all__ = [
     "Private",
     "Recursion",
     "RoundReport",
+    "SecondMoments",
     "ShardedNoise",
     "StepReport",
     "data_loader",

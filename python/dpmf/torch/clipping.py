@@ -17,6 +17,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from .. import errors
 from . import randomness
 from .places import Places, in_rows, made_up_parameters
+from .precondition import scaled
 from .pytree import Examples
 from .sums import ExactSum, norms
 
@@ -159,6 +160,8 @@ class PerExample:
         self.random: Optional[bool] = None  # None: whether the model draws random numbers is not known
         self._device = next(iter(trained.values())).device
         self._places: Dict[Any, Places] = {}
+        #: By the name of a parameter: what its gradients are multiplied by before they are clipped; None: they are not.
+        self.scales: Optional[Dict[str, torch.Tensor]] = None
 
     @property
     def sentence(self) -> str:
@@ -183,7 +186,8 @@ class PerExample:
                 tensors = in_rows(examples.tensors, first, first + taken, rows)
             found, losses = self._gradients(each, parameters, tensors, examples.draws, first)
             real = min(max(examples.real - first, 0), taken)
-            self._put(sums, [g[:real] for g in found.values()], losses[:real], tally, examples, first)
+            own = [g[:real] if self.scales is None else scaled(g[:real], self.scales[name]) for name, g in found.items()]
+            self._put(sums, own, losses[:real], tally, examples, first)
             first += taken
 
     def _put(

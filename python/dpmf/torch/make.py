@@ -22,6 +22,7 @@ from .batches import KEYLESS, BatchSampler, users_of
 from .group import rank_of
 from .groups import NO_GHOST, GroupClip
 from .parameters import check_layers, is_sharded
+from .precondition import NO_GHOST as NO_SCALED_GHOST, Scale
 from .private import Private
 from .participation import participation_tracker
 from .users import why_not_ghost
@@ -57,6 +58,7 @@ def make_private(
     user_gradient: str = "mean",
     returning: str = "refuse",
     normalize: Optional[float] = None,
+    precondition: Optional[Scale] = None,
 ) -> Private:
     """A private training step for a model and its optimizer.
 
@@ -104,6 +106,10 @@ def make_private(
     normalize        None: gradients g are clipped, g min(1, clip_norm / |g|). A number gamma from 2^-100 to 2^100, 0.01 for example:
                      they are normalised, clip_norm g / (|g| + gamma) (AUTO-S: Bu et al. 2023). Then no clip norm has to be searched:
                      give 1.0, and tune the learning rate. The bound and the guarantee are the same
+    precondition     None; SecondMoments(), for Adam and its like; or your own function of (optimizer, parameters by name) that gives a
+                     tensor of positive scales for each name: every example's gradient is multiplied by it before it is clipped, and the
+                     noisy sum divided by it (Ganesh et al. 2025). A function may use what was released before, such as the optimizer's
+                     state, and nothing else of the data
     """
     options = select(STREAM, locals())
     if noise != "host" and str(noise).partition(":")[0] not in ("cuda", "opencl"):
@@ -135,6 +141,10 @@ def make_private(
     batches = sampler if isinstance(sampler, BatchSampler) else getattr(sampler, "batch_sampler", None)
     check_part(batches, rank, world, key)
     taken, digest, no_ghost = by_units(mechanism, sampler, unit, users, clipping, returning)
+    if precondition is not None:
+        no_ghost = no_ghost or NO_SCALED_GHOST
+        if clipping == "ghost":
+            raise errors.UnsupportedError("clipping='ghost' with precondition=: %s" % NO_SCALED_GHOST)
     if isinstance(clip_norm, GroupClip):
         no_ghost = no_ghost or NO_GHOST
         if clipping == "ghost":
@@ -157,7 +167,7 @@ def make_private(
     private = Private(
         model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping if no_ghost is None or clipping != "auto" else "per-example", tell, chunk, process_group, taken, key, options,
         (public_buffers,) if isinstance(public_buffers, str) else public_buffers,
-        fixed_shapes, unit, user_gradient, gamma,
+        fixed_shapes, unit, user_gradient, gamma, precondition,
     )
     if clipping == "auto" and no_ghost is not None:
         private.clipping_reason = "ghost clipping is not possible: " + no_ghost
