@@ -45,6 +45,21 @@ static int check_usage(const arguments *given) {
     return curve_check(given);
 }
 
+/* norm, auto, or auto:GAMMA: the default is that of Bu et al. 2023. */
+static int read_clipping(training *t) {
+    const char *text = option_text(t->given, OPTION_CLIPPING);
+    char shown[SHOWN];
+    t->how.gamma = 0;
+    if (strcmp(text, "norm") == 0) return 0;
+    t->how.gamma = 0.01;
+    if (strcmp(text, "auto") == 0) return 0;
+    if (strncmp(text, "auto:", 5) == 0 && read_number(text + 5, &t->how.gamma) && t->how.gamma >= 0x1p-100 &&
+        t->how.gamma <= 0x1p100)
+        return 0;
+    return fail(EXIT_USAGE, "--clipping %s: norm, auto, or auto: and a number from 2^-100 to 2^100 is accepted",
+                show(text, shown));
+}
+
 /* X, or max:X. */
 static int read_zero_above(training *t) {
     const char *text = option_text(t->given, OPTION_ZERO_ABOVE);
@@ -110,7 +125,10 @@ static int read_options(training *t) {
     o->hidden = t->hidden;
     o->noiseless = option_given(given, OPTION_NOISELESS);
     o->exact = option_is(given, OPTION_RELEASE, "exact");
-    o->clip = o->noiseless && !option_given(given, OPTION_CLIP) ? INFINITY : given->number[OPTION_CLIP];
+    int code = read_clipping(t);
+    if (code != 0) return code;
+    const bool without = o->noiseless && !option_given(given, OPTION_CLIP) && o->gamma == 0;
+    o->clip = without ? INFINITY : given->number[OPTION_CLIP];
     o->local_steps = given->count[OPTION_LOCAL_STEPS];
     o->local_rate = given->number[OPTION_LOCAL_RATE];
     o->local_batch = given->count[OPTION_LOCAL_BATCH];

@@ -1925,12 +1925,15 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_decode(dpmf_sampler *sampler, 
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_grid(double clip, int64_t units, double *grid);
 
 /*
- * Adds the contributions of `units` units to `sum`, in multiples of `grid`. Part k of them is a matrix, units x
- * part[k].count, one row after the other, of floats or doubles; sum has as many numbers as a unit has in all parts. The
- * sums are the same for any number of threads (run: NULL for the defaults) and instruction set.
+ * Adds the contributions of `units` units to `sum`, in multiples of `grid`. With gamma 0 a gradient g is multiplied by
+ * min(1, clip / |g|). With gamma from 2^-100 to 2^100 it is normalised, clip g / (|g| + gamma) (AUTO-S: Bu et al. 2023):
+ * every unit adds nearly `clip`, and no clip norm has to be searched; one whose norm is below gamma adds less. The bound
+ * is the same. Part k of them is a matrix, units x part[k].count, one row after the other, of floats or doubles; sum has
+ * as many numbers as a unit has in all parts. The sums are the same for any number of threads (run: NULL for the
+ * defaults) and instruction set.
  */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_add(double clip, double grid, dpmf_precision precision, int64_t units,
-                                                   int64_t parts, const dpmf_segment *part, int64_t *sum,
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_add(double clip, double gamma, double grid, dpmf_precision precision,
+                                                   int64_t units, int64_t parts, const dpmf_segment *part, int64_t *sum,
                                                    const dpmf_run *run);
 
 /* ------------------------------------------------------------------------------------------------------------------

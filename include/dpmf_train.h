@@ -139,6 +139,7 @@ typedef enum dpmf_optimizer { DPMF_OPTIMIZER_SGD = 0, DPMF_OPTIMIZER_ADAM } dpmf
 typedef struct dpmf_trainer_options {
     int64_t hidden;    /* 0: softmax regression; else one hidden layer with this number of units */
     double clip;       /* per unit, 2^-100 to 2^100; infinity: none, without noise only */
+    double gamma;      /* 0: clipped; 2^-100 to 2^100: normalised, clip g / (|g| + gamma), as for dpmf_clip_add */
     double zero_above; /* units whose norm is above this add nothing (Choquette-Choo et al. 2023, App. F.3); 0: never */
     int zero_largest;  /* 1: those whose largest absolute coordinate is, as it is there */
     int by_unit;       /* 1: the unit is the user: the mean of all its examples' gradients is clipped */

@@ -83,6 +83,7 @@ dpmf_status train_identify(const dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZ
     add_double(&w, "clip", o->clip);
     add_double(&w, "zero above", o->zero_above);
     /* Lines of options that are off are left out: runs from before they existed keep their noise and their checkpoints. */
+    if (o->gamma > 0) add_double(&w, "normalised by", o->gamma);
     if (o->zero_largest) add_text(&w, "zero by", "the largest coordinate");
     if (o->local_steps > 0) {
         add_integer(&w, "local steps", o->local_steps);

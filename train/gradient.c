@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clipped sum of a batch: G = sum over units u of f_u g_u, with f_u = min(1, clip/|g_u|), in integers (train/grid.c).
+ * The clipped sum of a batch: G = sum over units u of f_u g_u, with f_u = min(1, clip/|g_u|), or clip/(|g_u| + gamma) where
+ * contributions are normalised, in integers (train/grid.c).
  *
  * A layer's gradient for one example is d x' (d the derivative by its outputs, x its inputs with a 1 for the bias), so
  * |g|^2 = sum over layers |d|^2 (|x|^2 + 1): norms need no gradient (Goodfellow 2015). Once the rows d are multiplied by
@@ -276,13 +277,14 @@ static dpmf_status allocate_all(train_gradient *g) {
 dpmf_status train_gradient_create(const dpmf_dataset *data, const train_model *model, train_clip clip, base_pool *pool,
                                   train_gradient **out) {
     train_gradient *made = NULL;
-    train_grid grid = {PLAIN_STEP, 1 / PLAIN_STEP, 0};
+    train_grid grid = {PLAIN_STEP, 1 / PLAIN_STEP, 0, 0};
     const int64_t outputs = model->outputs + (model->hidden > 0 ? model->classes : 0);
     if (isinf(clip.clip) && clip.zero_above > 0) /* no unit is clipped by that */
         clip.clip = 1.001 * clip.zero_above * (clip.zero_largest ? sqrt((double)model->dim) : 1);
     if (!isinf(clip.clip)) TRY(train_grid_choose(clip.clip, clip.units, clip.noise, clip.grid, outputs, &grid));
     TRY(base_alloc(1, sizeof *made, "the gradient", (void **)&made));
     made->grid = grid;
+    made->grid.gamma = clip.gamma;
     made->data = data;
     made->model = *model;
     made->clip = clip;

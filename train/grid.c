@@ -30,6 +30,10 @@
  * sqrt(dim)/2. Here |q|^2 is a sum in double of dim rounded terms, at most dim 2^-52 below the true one, so the
  * certificate is fl(|q|^2)(1 + dim 2^-50) <= R^2.
  *
+ * Normalised (gamma > 0: AUTO-S of Bu, Wang, Zha and Karypis 2023): f = (R - E - 1)/(G + gamma/xi) and
+ * s = (R - sqrt(dim)/2 - 1)(1 - dim 2^-49)/(|v| + n gamma), which may be above 1 and above 1/(n xi): every unit adds nearly clip. The
+ * bounds hold for f G and s |v| as before, and the certificates are the same. gamma is at least 2^-100, so that both are finite.
+ *
  * Not finite. A norm that is not finite gives a = 0, q = 0: such a unit adds nothing, and nothing shows it.
  */
 #include "train/train.h"
@@ -100,7 +104,7 @@ dpmf_status train_grid_choose(double clip, int64_t units, double noise, double g
         step++;
     while (given == 0 && noise > ldexp(1, step + NOISE_BITS))
         step++;
-    *out = (train_grid){ldexp(1, step), ldexp(1, -step), floor(ldexp(clip, -step))};
+    *out = (train_grid){ldexp(1, step), ldexp(1, -step), floor(ldexp(clip, -step)), 0};
     /* What rounding the derivatives may give away, against all there is. */
     if (sqrt((double)outputs) * ldexp(1, INPUT_BITS) > 0.01 * out->radius)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
@@ -168,7 +172,7 @@ void train_clip_layers(const train_grid *grid, train_zero zero, int layers, cons
     const double size = zero.above > 0 && zero.largest ? largest_of_layers(layers, layer) : norm;
     int met = isfinite(norm) && !(zero.above > 0 && size > zero.above);
     const double most = (grid->radius - away - 1) * (1 - 0x1p-40) * grid->step;
-    if (norm > most) f = most / norm;
+    if (norm > most || grid->gamma > 0) f = most / (norm + grid->gamma);
     if (met) {
         met = try_factor(grid, f, layers, layer);
         for (int i = 0; !met && i < TRIES; i++)
@@ -204,6 +208,7 @@ void train_clip_vector(const train_grid *grid, train_zero zero, int64_t dim, con
     const double most = (grid->radius - 0.5 * sqrt(size) - 1) * (1 - size * 0x1p-49);
     const double whole = grid->per_step / (double)count, limit = grid->radius * grid->radius;
     double s = norm * whole > most ? most / norm : whole;
+    if (grid->gamma > 0) s = most / (norm + grid->gamma * (double)count);
     const double compared = (zero.above > 0 && zero.largest ? largest_of(dim, v) : norm) / (double)count;
     int met = isfinite(norm) && most > 0 && !(zero.above > 0 && compared > zero.above);
     if (met) {

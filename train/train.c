@@ -42,6 +42,12 @@ static dpmf_status check_clip(const dpmf_trainer_options *o, const dpmf_dataset 
     if (!(o->clip >= TRAIN_CLIP_MIN) || (o->clip > TRAIN_CLIP_MAX && !(isinf(o->clip) && o->noiseless)))
         return base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: %g to %g%s", o->clip, TRAIN_CLIP_MIN,
                          TRAIN_CLIP_MAX, o->noiseless ? ", or infinity for none" : "");
+    if (o->gamma != 0 && !(o->gamma >= TRAIN_CLIP_MIN && o->gamma <= TRAIN_CLIP_MAX))
+        return base_fail(DPMF_ERROR_ARGUMENT, "gamma = %g, accepted: 0 (clipped), or %g to %g", o->gamma,
+                         TRAIN_CLIP_MIN, TRAIN_CLIP_MAX);
+    if (o->gamma != 0 && isinf(o->clip))
+        return base_fail(DPMF_ERROR_ARGUMENT, "gamma = %g and no clip norm: what is normalised is as long as that",
+                         o->gamma);
     if (!(o->zero_above >= 0.0))
         return base_fail(DPMF_ERROR_ARGUMENT, "zero_above = %g, accepted: 0 (never) or above", o->zero_above);
     if (o->zero_largest && !(o->zero_above > 0.0))
@@ -155,6 +161,7 @@ static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE
         .zero_above = o->zero_above,
         .by_unit = o->by_unit != 0,
         .zero_largest = o->zero_largest != 0,
+        .gamma = o->gamma,
         .local = {.steps = o->local_steps, .rate = o->local_rate, .batch = o->local_batch, .seed = o->seed}};
     TRY(train_model_of(t->data->features, o->hidden, t->data->classes, &t->model));
     TRY(check_clip(o, t->data));

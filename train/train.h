@@ -48,6 +48,7 @@ double train_one_of(const train_input *input);
 typedef struct train_grid {
     double step, per_step; /* xi, a power of two, and 1/xi */
     double radius;         /* floor(clip/xi): the largest norm, in steps, that a unit may add */
+    double gamma;          /* of normalised contributions; 0: clipped */
 } train_grid;
 
 /* For a clip norm, up to `units` units, noise of deviation `noise` (0: none), `outputs` of all layers. Some have no grid. */
@@ -240,6 +241,7 @@ typedef struct train_clip {
     double grid;       /* of the exact release, which sums share; 0: chosen */
     int zero_largest;  /* 1: zero_above is for the largest coordinate, not for the norm */
     train_local local; /* by_unit: local training in place of gradients; its room is made here */
+    double gamma;      /* 0: clipped; else normalised, clip g / (|g| + gamma) */
 } train_clip;
 
 typedef struct train_gradient {

@@ -256,7 +256,7 @@ static int write_terms(const training *t, char out[TERMS_MAX]) {
                  "learning rate: %.17g\nmomentum: %.17g\ndecay: %.17g\nschedule: %.17g\nseed: %llu\n"
                  "noiseless: %d\ncheckpoint: %s\nevery: %lld\ntest curve: %s\n"
                  "features: %.100s\nledger: %s\nzero-above, of a coordinate: %d\nlocal steps: %lld\nlocal rate: %.17g\n"
-                 "local batch: %lld\n",
+                 "local batch: %lld\ngamma: %.17g\n",
                  data, (long long)dpmf_dataset_count(t->train), label == NULL ? "" : label, user == NULL ? "" : user,
                  o->by_unit ? "user" : "example", (long long)t->units, dpmf_sampler_get(t->sampler).text,
                  (long long)t->steps, (long long)t->hidden, o->clip, o->zero_above, (int)o->optimizer, o->learning_rate,
@@ -264,7 +264,7 @@ static int write_terms(const training *t, char out[TERMS_MAX]) {
                  option_given(t->given, OPTION_CHECKPOINT) ? "kept" : "none", (long long)t->given->count[OPTION_EVERY],
                  option_given(t->given, OPTION_PUBLIC_TEST_CURVE) ? "kept" : "none",
                  option_text(t->given, OPTION_FEATURES), option_given(t->given, OPTION_LEDGER) ? "kept" : "none",
-                 o->zero_largest, (long long)o->local_steps, o->local_rate, (long long)o->local_batch);
+                 o->zero_largest, (long long)o->local_steps, o->local_rate, (long long)o->local_batch, o->gamma);
     return length > 0 && length < TERMS_MAX ? 0 : fail(EXIT_UNABLE, "the names of columns are too long");
 }
 

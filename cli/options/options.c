@@ -880,6 +880,14 @@ const option_row options[OPTION_TOTAL] = {
                       .preset = "0",
                       .verbs = TRAIN,
                       .help = "weights are multiplied by 1 - learning rate x X before each step"},
+    [OPTION_CLIPPING] = {.name = "clipping",
+                         .kind = KIND_TEXT,
+                         .argument = "norm|auto[:GAMMA]",
+                         .preset = "norm",
+                         .verbs = TRAIN,
+                         .help = "norm: gradients (or updates) longer than --clip Z are shortened to it; auto: every "
+                                 "gradient g becomes Z g/(|g| + GAMMA), so that no Z has to be searched (AUTO-S). "
+                                 "Default GAMMA: 0.01"},
     [OPTION_ZERO_ABOVE] = {.name = "zero-above",
                            .kind = KIND_TEXT,
                            .argument = "X|max:X",

@@ -36,6 +36,28 @@ static void add_local(const training *t, guarantee *g) {
              (long long)o->local_steps, o->local_steps == 1 ? "" : "s", o->local_rate, batch);
 }
 
+/* The fewest digits that are the number again. */
+static void shortest(double value, char out[32]) {
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(out, 32, "%.*g", digits, value);
+        if (strtod(out, NULL) == value) return;
+    }
+}
+
+static void add_normalised(const training *t, guarantee *g) {
+    const dpmf_trainer_options *o = &t->how;
+    const size_t length = strlen(g->statement);
+    char clip[32], gamma[32];
+    if (o->gamma == 0) return;
+    shortest(o->clip, clip);
+    shortest(o->gamma, gamma);
+    snprintf(
+        g->statement + length, sizeof g->statement - length,
+        "What one %s adds to a sum, a vector g, was normalised to %s g/(|g| + %s), which is never longer than %s: the "
+        "guarantee above holds as for clipping.\n",
+        t->unit, clip, gamma, clip);
+}
+
 /* epsilon of the mechanism at its own delta, or at the one given; computed here, not taken from the file. */
 static int account_for(const training *t, guarantee *g) {
     const double claimed = dpmf_mechanism_get(t->mechanism).delta;
@@ -66,6 +88,7 @@ static int account_for(const training *t, guarantee *g) {
         dpmf_exact_statement(&release, plain, g->statement, sizeof g->statement);
     }
     add_local(t, g);
+    add_normalised(t, g);
     const size_t length = strlen(g->statement);
     snprintf(g->statement + length, sizeof g->statement - length,
              "The numbers of examples, features and classes are taken as public.\n%s",
@@ -104,6 +127,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_double(out, "epochs", (double)t->steps * dpmf_sampler_get(t->sampler).expected / (double)t->units);
     json_text(out, "sampler", dpmf_sampler_get(t->sampler).text);
     json_double(out, "clip", t->how.clip);
+    json_known(out, "gamma", t->how.gamma);
     json_text(out, "zero_above",
               option_is(t->given, OPTION_ZERO_ABOVE, "0") ? NULL : option_text(t->given, OPTION_ZERO_ABOVE));
     json_known(out, "local_steps", (double)t->how.local_steps);

@@ -306,19 +306,20 @@ static void order_text(training *t, const char *name, int64_t separation, char t
  */
 static void name_run(const training *t, char out[NAME_ROOM]) {
     const dpmf_trainer_options *o = &t->how;
-    char local[100] = "";
+    char local[100] = "", rule[40] = "";
+    if (o->gamma > 0) snprintf(rule, sizeof rule, " auto %.17g", o->gamma);
     if (o->local_steps > 0)
         snprintf(local, sizeof local, " local %lld %.17g %lld", (long long)o->local_steps, o->local_rate,
                  (long long)o->local_batch);
     snprintf(
         out, NAME_ROOM,
-        "%s %lld %.17g %.17g %d %d %.17g %.17g %d %.17g %.17g %.17g %.17g %llu %lld %lld %lld %016llx %.200s%s%s%s",
+        "%s %lld %.17g %.17g %d %d %.17g %.17g %d %.17g %.17g %.17g %.17g %llu %lld %lld %lld %016llx %.200s%s%s%s%s",
         dpmf_mechanism_get(t->mechanism).digest, (long long)o->hidden, o->clip, o->zero_above, o->by_unit,
         (int)o->optimizer, o->learning_rate, o->momentum, o->nesterov, o->beta1, o->beta2, o->adam_epsilon, o->decay,
         (unsigned long long)o->seed, (long long)dpmf_dataset_count(t->train),
         (long long)dpmf_dataset_features(t->train), (long long)dpmf_dataset_classes(t->train),
         (unsigned long long)training_schedule_hash(t), option_text(t->given, OPTION_SCHEDULE),
-        o->noiseless ? " noiseless" : "", o->zero_largest ? " largest" : "", local);
+        o->noiseless ? " noiseless" : "", o->zero_largest ? " largest" : "", local, rule);
 }
 
 /* What the mechanism assumes is what is done; the library checks that it is. */

@@ -1110,7 +1110,7 @@ FUNCTIONS = {
     "dpmf_sampler_encode": (dpmf_status, [POINTER(dpmf_sampler), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
     "dpmf_sampler_decode": (dpmf_status, [POINTER(dpmf_sampler), POINTER(c_uint8), c_size_t]),
     "dpmf_clip_grid": (dpmf_status, [c_double, c_int64, POINTER(c_double)]),
-    "dpmf_clip_add": (dpmf_status, [c_double, c_double, c_int, c_int64, c_int64, POINTER(dpmf_segment), POINTER(c_int64), POINTER(dpmf_run)]),
+    "dpmf_clip_add": (dpmf_status, [c_double, c_double, c_double, c_int, c_int64, c_int64, POINTER(dpmf_segment), POINTER(c_int64), POINTER(dpmf_run)]),
     "dpmf_array_load": (dpmf_status, [c_char_p, POINTER(dpmf_array)]),
     "dpmf_array_save": (dpmf_status, [c_char_p, POINTER(dpmf_array)]),
     "dpmf_array_free": (None, [POINTER(dpmf_array)]),

@@ -345,7 +345,6 @@ def leave_out(private: Any, inputs: Any, *targets: Any, trials: int = 8, **keywo
     from .torch.private import Private
     from .torch.pytree import Examples
     from .torch.randomness import Draws
-    from .torch.sums import ExactSum
 
     if not isinstance(private, Private):
         raise errors.ArgumentTypeError("private is a %s, what dpmf.torch.make_private gives is accepted" % type(private).__name__)
@@ -365,7 +364,7 @@ def leave_out(private: Any, inputs: Any, *targets: Any, trials: int = 8, **keywo
         positional, named, rest = batch.call([t[rows.to(t.device)] for t in batch.tensors])
         some = Examples(positional, rest, named)
         some.draws = Draws(private._secret, private.noise.step, places)
-        found = ExactSum(private._sum.sum.numel(), private.clip_norm, private._sum.units, private._sum.sum.device)
+        found = private._sum.fresh()
         if private._twin is not None:
             private._twin.fill()
         private._route.add(found, some, Tally(()))

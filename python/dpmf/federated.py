@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence,
 import numpy as np
 
 from . import errors
+from ._contribution import SENTENCE, checked_gamma, rule_of as contribution_rule, with_rule
 from ._clients import Participations, client_name, rule_of
 from ._library import abi, c, flag, integer, real, run_options, select
 from ._memory import is_tensor
@@ -101,6 +102,8 @@ class Rounds:
     dtype         of the rows and of what leaves: "float32" or "float64"
     exact         the exact release (docs/exactness.md): noise on the grid of the sums, added in integers
     state, label, prefetch, lookahead, scratch, threads, state_now    as for NoiseStream
+    normalize     None: updates u are clipped. A number gamma, 0.01 for example: they are normalised, clip_norm u / (|u| + gamma)
+                  (AUTO-S: Bu et al. 2023), with the same bound, so that no clip norm has to be searched
 
     A client id is a whole number or text, compared byte by byte. A round's clients, and who of them answers, must not depend on
     anybody's data; those who are asked and send nothing are added as None.
@@ -143,6 +146,7 @@ class Rounds:
         scratch: Any = None,
         threads: int = 0,
         state_now: bool = False,
+        normalize: Optional[float] = None,
     ):
         options = select((*STREAM, "state_now"), locals())
         self.mechanism = require_mechanism(mechanism)
@@ -152,6 +156,10 @@ class Rounds:
         self.clip_norm, self.divisor = real(clip_norm, "clip_norm"), real(divisor, "divisor")
         if not 2.0**-100 <= self.clip_norm <= 2.0**100:
             raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % self.clip_norm)
+        #: gamma of normalised updates; 0: they are clipped.
+        self.gamma = checked_gamma(normalize)
+        if self.gamma:
+            options["label"] = with_rule(label, contribution_rule(self.gamma))
         self.zero_above = positive(zero_above, "zero_above")
         self.max_epsilon = positive(max_epsilon, "max_epsilon")
         positive(self.divisor, "divisor")
@@ -356,7 +364,7 @@ class Rounds:
         sums = self._sum.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
         with run_options(self._threads) as run:
             c.dpmf_clip_add(
-                self.clip_norm, self.grid, PRECISIONS[flat[0].dtype], 1, len(used), parts, sums, ctypes.byref(run)
+                self.clip_norm, self.gamma, self.grid, PRECISIONS[flat[0].dtype], 1, len(used), parts, sums, ctypes.byref(run)
             )
 
     @alone
@@ -506,7 +514,9 @@ class Rounds:
         privacy = self.privacy()
         named = 0 if self.mechanism.unit else 1
         said = privacy._sentences(self.mechanism.unit or "user", unit_named=named, clip=self.clip_norm, done=self.round)
-        return self.noise.exact_statement(said) + (
+        said = self.noise.exact_statement(said)
+        said += SENTENCE % ("client", self.clip_norm, self.gamma, self.clip_norm) if self.gamma else ""
+        return said + (
             "Updates were clipped one client at a time and summed in integers: no client moved a sum by more than the clip norm, "
             "exactly, for any data. A person with several clients is not covered.\n"
         )
@@ -524,6 +534,7 @@ class Rounds:
             "format": 1,
             "divisor": self.divisor,
             "zero_above": self.zero_above or 0.0,
+            **({"normalize": self.gamma} if self.gamma else {}),
             # a keyed hash, because the number of clients may be secret
             "sampler": "" if drawn is None else hmac.new(self._secret, drawn, hashlib.sha256).hexdigest(),
         }
@@ -553,7 +564,7 @@ class Rounds:
         """Goes to the round of a state. Rounds that were finished after it come again for the same updates only."""
         if not isinstance(state, dict) or "noise" not in state:
             raise errors.StateError("there is no state of rounds here")
-        for name, own in self._identity().items():
+        for name, own in {"normalize": None, **self._identity()}.items():
             if state.get(name) != own:
                 known = "" if name == "sampler" else " = %s, and this run %s" % (state.get(name), own)
                 raise errors.StateError("the state has another %s%s" % (name, known))

@@ -29,6 +29,7 @@ import numpy as np
 import optax
 
 from . import errors
+from ._contribution import checked_gamma, rule_of, with_rule
 from ._library import abi, c, real, run_options
 from .keys import KeyLike
 from .mechanism import Mechanism
@@ -175,10 +176,10 @@ class UserSums:
     units   the most users of a step
     """
 
-    def __init__(self, dim: int, clip: float, units: int, mean: bool, threads: int):
+    def __init__(self, dim: int, clip: float, units: int, mean: bool, threads: int, gamma: float = 0.0):
         grid = ctypes.c_double()
         c.dpmf_clip_grid(clip, units, ctypes.byref(grid))
-        self.dim, self.clip, self.grid, self.mean, self.threads = dim, clip, grid.value, mean, threads
+        self.dim, self.clip, self.gamma, self.grid, self.mean, self.threads = dim, clip, gamma, grid.value, mean, threads
 
     def __call__(self, leaves: List[np.ndarray], users: np.ndarray) -> np.ndarray:
         """Of the examples that are leaves' rows, a user for each, in any order; below 0: padding."""
@@ -208,7 +209,7 @@ class UserSums:
         precision = abi.dpmf_precision.DPMF_FLOAT64 if wide else abi.dpmf_precision.DPMF_FLOAT32
         sums = total.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
         with run_options(self.threads) as run:
-            c.dpmf_clip_add(self.clip, self.grid, precision, 1, len(rows), parts, sums, ctypes.byref(run))
+            c.dpmf_clip_add(self.clip, self.gamma, self.grid, precision, 1, len(rows), parts, sums, ctypes.byref(run))
 
 
 class UserRows:
@@ -246,6 +247,7 @@ def add_user_noise(
     label: Optional[str] = None,
     prefetch: bool = False,
     threads: int = 0,
+    normalize: Optional[float] = None,
 ) -> optax.GradientTransformationExtraArgs:
     """A transformation from gradients of single examples to (sum of users' clipped gradients + row of noise) / expected_batch.
 
@@ -259,6 +261,8 @@ def add_user_noise(
     user_gradient    what of a user is clipped: the "mean" of the gradients of its examples in the step, or their "sum"
     unit             what one user is called in the mechanism and in its statement
     expected_batch   what sums are divided by; None: the sampler's, a number of users. It must be given for add-remove adjacency
+    normalize        None: users' gradients are clipped. A number gamma, 0.01 for example: they are normalised,
+                     clip_norm g / (|g| + gamma) (AUTO-S: Bu et al. 2023), with the same bound
     others           as for add_noise
 
     `update` takes leaves with one more dimension in front, the examples, and users=, the number of each one's user, -1 for
@@ -285,12 +289,14 @@ def add_user_noise(
     expected_batch = sampler.expected_batch if expected_batch is None else expected_batch
     # A state file refuses another sampler by the label; without one the rows are those of dpmf.torch.
     bound = bound_label(label, key, unit, user_gradient + sampler.resumed_by() if keeps else sampler.digest)
+    gamma = checked_gamma(normalize)
+    bound = with_rule(bound, rule_of(gamma)) or ""
     divisor, shapes, kind, stream = opened(mechanism, params, clip_norm, key, expected_batch, state, bound, prefetch, threads)
     dim = sum(math.prod(shape) for shape in shapes)
     capacity = max(1 << 20, sampler.sampler.capacity)
     if mechanism.adjacency == "add-remove":
         capacity = 1 << math.ceil(math.log2(max(2.0**20, 16.0 * divisor)))
-    made = UserRows(Rows(stream), UserSums(dim, real(clip_norm, "clip_norm"), capacity, mean, threads), sampler, divisor)
+    made = UserRows(Rows(stream), UserSums(dim, real(clip_norm, "clip_norm"), capacity, mean, threads, gamma), sampler, divisor)
     row_shape = jax.ShapeDtypeStruct((dim,), kind)
     types = [jnp.result_type(leaf) for leaf in jax.tree_util.tree_leaves(params)]
 

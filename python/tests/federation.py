@@ -147,7 +147,7 @@ int main(int argc, char **argv) {
         for (int user = 0; user < 2; user++) {
             const dpmf_segment part = {update, 17};
             if (fread(update, sizeof update, 1, file) != 1) return 4;
-            if (dpmf_clip_add(0.5, grid, DPMF_FLOAT32, 1, 1, &part, sums[t], NULL) != DPMF_OK) return 5;
+            if (dpmf_clip_add(0.5, 0, grid, DPMF_FLOAT32, 1, 1, &part, sums[t], NULL) != DPMF_OK) return 5;
         }
         if (dpmf_noise_next(noise, row) != DPMF_OK) return 6;
         for (int i = 0; i < 17; i++)

@@ -75,12 +75,20 @@ class Torch(unittest.TestCase):
     def test_so_is_one_that_is_sampled(self):
         self.check(mechanism(sampling="block-cyclic:0.1,4", participation="min-sep:10,4"))
 
+    def test_so_is_one_whose_gradients_are_normalised(self):
+        self.check(mechanism(), normalize=0.01)
+
+    def test_so_is_one_whose_gradients_are_scaled(self):
+        """By a function of the weights, which were released: other scales for every coordinate and step, from 1/2 to 2."""
+        self.check(mechanism(), precondition=lambda _, named: {name: 2 ** torch.sin(100 * p) for name, p in named.items()})
+
     def test_a_tenth_of_the_noise_is_noticed(self):
         loud = mechanism()
         quiet = dpmf.evaluate("bsr", 40, participation="cyclic:4,10", bands=4, sigma=0.1 * loud.sigma)
         for seed in (1, 2, 3):
-            found = dpmf.audit.torch_run(quiet, key=dpmf.testing_key(seed), epsilon=EPSILON, delta=DELTA)
-            self.assertFalse(found.ok, found)
+            for normalize in (None, 0.01):
+                found = dpmf.audit.torch_run(quiet, key=dpmf.testing_key(seed), epsilon=EPSILON, delta=DELTA, normalize=normalize)
+                self.assertFalse(found.ok, found)
 
 
 @unittest.skipIf(torch is None, "needs torch")

@@ -539,15 +539,15 @@ class Both(Case):
         x[5, 2], x[9, 0] = np.nan, 1e30
         m = mechanism("toeplitz", 8, participation="cyclic:4,2", sigma=None, epsilon=3.0, delta=1e-5)
         data = torch.utils.data.TensorDataset(torch.from_numpy(x))
-        for how, most in (("mean", 3), ("sum", None)):
+        for how, most, gamma in (("mean", 3, None), ("sum", None, None), ("mean", None, 0.01)):
             sampler = dpmf.torch.BatchSampler("cyclic:2", data, KEY, mechanism=m, users=IDS, examples_per_user=most)
-            private = made(m, sampler=sampler, expected_batch=None, user_gradient=how)
+            private = made(m, sampler=sampler, expected_batch=None, user_gradient=how, normalize=gamma)
             batches = UserSampler("cyclic:2", IDS, key=KEY, mechanism=m, examples_per_user=most)
             params = {"w": jnp.zeros(DIM, jnp.float32)}
-            noise = dpmf.jax.add_user_noise(m, params, 1.0, batches, KEY, user_gradient=how)
+            noise = dpmf.jax.add_user_noise(m, params, 1.0, batches, KEY, user_gradient=how, normalize=gamma)
             reader = UserSampler("cyclic:2", IDS, key=KEY, mechanism=m, examples_per_user=most)
             state, step = noise.init(params), jax.jit(noise.update)
-            sums_of_jax = dpmf.jax.UserSums(DIM, 1.0, 1 << 20, how == "mean", 1)
+            sums_of_jax = dpmf.jax.UserSums(DIM, 1.0, 1 << 20, how == "mean", 1, gamma or 0.0)
             for batch in sampler:
                 examples, users = reader.padded()
                 self.assertEqual(examples[users >= 0].tolist(), list(batch))
@@ -568,6 +568,7 @@ class Both(Case):
         wrong = UserSampler("shuffled:2", IDS, 8, KEY)
         self.refused(dpmf.ArgumentError, "would not hold", make, m, params, 1.0, wrong, KEY)
         self.refused(dpmf.ArgumentError, "user_gradient", make, m, params, 1.0, batches, KEY, user_gradient="max")
+        self.refused(dpmf.ArgumentError, "normalize = 0", make, m, params, 1.0, batches, KEY, normalize=0)
         path = self.folder / "run.state"
         first = make(m, params, 1.0, batches, KEY, state=path)
         _, users = UserSampler("cyclic:2", IDS, key=KEY, mechanism=m).padded()
@@ -576,6 +577,7 @@ class Both(Case):
         del first
         jax.clear_caches()  # what was compiled holds the stream
         gc.collect()
+        self.refused(dpmf.ArgumentError, "another label", make, m, params, 1.0, batches, KEY, state=path, normalize=0.01)
         other = UserSampler("cyclic:2", IDS[::-1], key=KEY, mechanism=m)
         self.refused(dpmf.ArgumentError, "another label", make, m, params, 1.0, other, KEY, state=path)
         noise = make(m, params, 1.0, batches, KEY)

@@ -13,6 +13,11 @@
  * terms are positive; its root by half of that. Hence |q| <= N. Where 1 / grid is the smaller, |g| / grid <= L and the same
  * holds: a gradient that is short enough is only rounded.
  *
+ * Normalised (gamma > 0; AUTO-S of Bu, Wang, Zha and Karypis 2023): s = L / (|g| + gamma) for every length, so that a unit adds
+ * clip g / (|g| + gamma). |q| <= s |g| + sqrt(d)/2 + 1 <= N as before, because |g| / (|g| + gamma) < 1, also as rounded. s is at most
+ * L / gamma, finite for every gamma from 2^-100 on: a gradient of zeros adds zeros, and numbers whose squares underflow, below 2^-511,
+ * round to 0 after that too.
+ *
  * Certificate. None of the above is relied on: fl(sum q^2) (1 + d 2^-50) <= N^2 is asked of the integers themselves, and is
  * sufficient, since that sum too is off by at most d 2^-52 of itself. A unit that does not pass is taken out again, exactly,
  * and put in with a smaller scale.
@@ -102,12 +107,16 @@ static double add_unit(const job *j, int64_t unit, int64_t sign) {
     return sum;
 }
 
-static dpmf_status add_group(job *j, base_pool *pool, double grid, double most, double limit) {
+/* s of a unit with this norm. */
+static double scale_of(double norm, double gamma, double grid, double limit) {
+    if (!isfinite(norm)) return 0.0;
+    return gamma > 0 ? limit / (norm + gamma) : fmin(1 / grid, limit / norm);
+}
+
+static dpmf_status add_group(job *j, base_pool *pool, double gamma, double grid, double most, double limit) {
     TRY(base_pool_run(pool, j->blocks, measure, j));
-    for (int64_t u = 0; u < j->units; u++) {
-        const double norm = sqrt(squares(j, u));
-        j->scale[u] = isfinite(norm) ? fmin(1 / grid, limit / norm) : 0.0;
-    }
+    for (int64_t u = 0; u < j->units; u++)
+        j->scale[u] = scale_of(sqrt(squares(j, u)), gamma, grid, limit);
     TRY(base_pool_run(pool, j->blocks, add, j));
     for (int64_t u = 0; u < j->units; u++) {
         const double slack = 1 + (double)j->dim * 0x1p-50;
@@ -137,10 +146,12 @@ static dpmf_status check_clip(double clip) {
     return base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: 2^-100 to 2^100", clip);
 }
 
-static dpmf_status check(double clip, double grid, int64_t units, int64_t parts, const dpmf_segment *part,
+static dpmf_status check(double clip, double gamma, double grid, int64_t units, int64_t parts, const dpmf_segment *part,
                          int64_t *dim) {
     int exponent = 0;
     TRY(check_clip(clip));
+    if (gamma != 0 && !(gamma >= CLIP_MIN && gamma <= CLIP_MAX))
+        return base_fail(DPMF_ERROR_ARGUMENT, "gamma = %g, accepted: 0 (not normalised), or 2^-100 to 2^100", gamma);
     if (!(grid > 0) || frexp(grid, &exponent) != 0.5 || !(clip / grid >= 1 && clip / grid < 0x1p50))
         return base_fail(DPMF_ERROR_ARGUMENT, "grid = %g, accepted: powers of two from clip/2^50 to clip", grid);
     if (units < 0) return base_fail(DPMF_ERROR_ARGUMENT, "units = %lld, accepted: 0 or more", (long long)units);
@@ -169,13 +180,13 @@ dpmf_status dpmf_clip_grid(double clip, int64_t units, double *grid) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_clip_add(double clip, double grid, dpmf_precision precision, int64_t units, int64_t parts,
-                          const dpmf_segment *part, int64_t *sum, const dpmf_run *run) {
+dpmf_status dpmf_clip_add(double clip, double gamma, double grid, dpmf_precision precision, int64_t units,
+                          int64_t parts, const dpmf_segment *part, int64_t *sum, const dpmf_run *run) {
     dpmf_status status = DPMF_OK;
     base_pool *pool = NULL;
     block *at = NULL;
     job j = {.kernels = kernels_grid_get(), .is_double = precision == DPMF_FLOAT64, .part = part, .sum = sum};
-    TRY(check(clip, grid, units, parts, part, &j.dim));
+    TRY(check(clip, gamma, grid, units, parts, part, &j.dim));
     const double most = floor(clip / grid), d = (double)j.dim;
     const double limit = (most - sqrt(d) / 2 - 1) * (1 - d * 0x1p-49);
     if (units == 0 || j.dim == 0) return DPMF_OK;
@@ -194,7 +205,7 @@ dpmf_status dpmf_clip_add(double clip, double grid, dpmf_precision precision, in
     j.at = at;
     for (; j.first < units; j.first += group) {
         j.units = units - j.first < group ? units - j.first : group;
-        TRY_DONE(add_group(&j, pool, grid, most, limit));
+        TRY_DONE(add_group(&j, pool, gamma, grid, most, limit));
     }
 done:
     base_pool_free(pool);

@@ -67,7 +67,7 @@ static void sum_round(const dpmf_dataset *data, int64_t hidden, train_clip clip,
 }
 
 static void test_a_user_moves_the_sum_of_a_round_by_at_most_the_clip(void **unused) {
-    const double rates[] = {1e-3, 1, 1e12, 1e29};
+    const double rates[] = {1e-3, 1, 1e12, 1e29}, gammas[] = {0x1p-100, 1e-6, 0.01, 1, 1e20};
     const int64_t sizes[] = {1, 7, MOST};
     int64_t with[64], without[64];
     float w[64];
@@ -82,6 +82,7 @@ static void test_a_user_moves_the_sum_of_a_round_by_at_most_the_clip(void **unus
         train_model model;
         double radius = 0;
         __extension__ unsigned __int128 sum = 0;
+        if (c % 13 < 5) clip.gamma = gammas[c % 13]; /* normalised: small updates are made longer */
         if (c % 3 == 0) clip.zero_above = 1e3, clip.zero_largest = 1;
         check_ok(train_model_of(FEATURES, hidden, CLASSES, &model));
         assert_true(model.dim <= 64);

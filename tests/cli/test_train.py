@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -16,7 +17,7 @@ from verify_cases import File
 
 KEYS = ["schema", "version", "test_accuracy", "test_loss", "evaluated_on", "epsilon", "delta", "kind", "sigma", "family",
         "workload", "features", "model", "dim", "examples", "unit", "units", "steps", "batch", "epochs", "sampler", "clip",
-        "zero_above", "local_steps", "local_rate", "local_batch",
+        "gamma", "zero_above", "local_steps", "local_rate", "local_batch",
         "optimizer", "learning_rate", "momentum", "schedule", "resumed_at", "seconds", "seconds_noise", "release", "private",
         "digest", "out",
         "test_curve", "statement", "protected"]
@@ -182,6 +183,43 @@ class Runs(Training):
         for schedule in ("cosine", "cosine:0", "cooldown:0.5:0"):
             self.refuse(*self.csv, *self.plan, *self.private, *own, "--schedule", schedule,
                         says=["--workload own", "floor = 0", "no inverse"])
+
+    def test_normalised_gradients_need_no_clip_norm(self):
+        """AUTO-S: --clip scales what is added and the noise alike, so that the learning rate takes its place."""
+        common = [*self.plan, *self.private, *self.seed]
+        plain = self.train(*common)
+        self.assertIsNone(plain["gamma"])
+        self.assertNotIn("normalised", plain["statement"])
+        one = self.train(*common, "--clipping", "auto", "--learning-rate", "0.5")
+        self.assertEqual((one["gamma"], one["epsilon"]), (0.01, plain["epsilon"]))
+        self.assertIn("was normalised to 1 g/(|g| + 0.01), which is never longer than 1: the guarantee above holds", one["statement"])
+        self.assertGreater(one["test_accuracy"], 0.4)  # of four quadrants
+        free = [*self.plan, "--noiseless"]
+        far = self.train(*free, "--clipping", "auto:0.01", "--clip", "1024", "--learning-rate", str(0.5 / 1024))
+        near = self.train(*free, "--clipping", "auto", "--learning-rate", "0.5")
+        self.near(far["test_loss"], near["test_loss"], 1e-6)
+        self.assertNotEqual(near["test_loss"], self.train(*free, "--clip", "1", "--learning-rate", "0.5")["test_loss"])
+        self.assertIn("guarantee", self.train(*common, "--clipping", "auto:1e-30")["statement"])
+        for text in ("auto:", "auto:0", "auto:-1", "auto:nan", "auto:inf", "auto:1e-31", "auto:1e31", "autos", "norm:1"):
+            self.refuse(*self.csv, *common, "--clipping", text, says=["--clipping", "2^-100"])
+
+    def test_a_run_resumes_under_the_same_clipping_only(self):
+        key = ["--key-file", self.path("key"), "--checkpoint", self.path("c"), "--every", "5"]
+        common = [*self.plan, *self.private, *key]
+        self.train(*common, "--clipping", "auto:0.5")
+        for more, says in [([], "normalised by is 0.5 in it and off here"),
+                           (["--clipping", "auto"], "normalised by is 0.5 in it and 0.01 here")]:
+            self.refuse(*self.csv, *common, *more, says=[says])
+        self.refuse(*self.csv, *common, "--clipping", "auto:0.5", code=1, says=["this run is complete"])
+
+    def test_runs_under_another_rule_draw_other_batches(self):
+        """With one key: the same coins in two runs would be one sampling, and their guarantees would not add up."""
+        labels = set()
+        for i, more in enumerate(([], ["--clipping", "auto"], ["--clipping", "auto:0.5"])):
+            self.train(*self.plan, *self.private, *self.seed, *more, "--checkpoint", self.path("c%d" % i), "--state", "none")
+            with open(self.path("c%d" % i), "rb") as file:
+                labels.add(re.search(rb"\nsampler's label: ([0-9a-f]{64})\n", file.read())[1])
+        self.assertEqual(len(labels), 3)
 
 
 class Designed(Training):

@@ -37,7 +37,8 @@ static void add(dpmf_precision precision, int64_t from, int64_t units, double cl
     const dpmf_segment parts[2] = {{first + from * FIRST, FIRST}, {second + from * SECOND, SECOND}};
     const dpmf_segment wide[2] = {{wide_first + from * FIRST, FIRST}, {wide_second + from * SECOND, SECOND}};
     assert_int_equal(
-        dpmf_clip_add(clip, grid, precision, units, 2, precision == DPMF_FLOAT64 ? wide : parts, sum, &run), DPMF_OK);
+        dpmf_clip_add(clip, 0, grid, precision, units, 2, precision == DPMF_FLOAT64 ? wide : parts, sum, &run),
+        DPMF_OK);
 }
 
 static double grid_of(double clip, int64_t units) {
@@ -103,11 +104,11 @@ static void test_many_units_add_up_exactly(void **state) {
     for (int threads = 1; threads <= 2; threads++) {
         run.threads = threads;
         const dpmf_segment part = {g, FIRST};
-        assert_int_equal(dpmf_clip_add(1.0, grid, DPMF_FLOAT32, MANY, 1, &part, sum[threads - 1], &run), DPMF_OK);
+        assert_int_equal(dpmf_clip_add(1.0, 0, grid, DPMF_FLOAT32, MANY, 1, &part, sum[threads - 1], &run), DPMF_OK);
     }
     for (int u = 0; u < MANY; u++) {
         const dpmf_segment part = {g + (int64_t)u * FIRST, FIRST};
-        assert_int_equal(dpmf_clip_add(1.0, grid, DPMF_FLOAT32, 1, 1, &part, singly, NULL), DPMF_OK);
+        assert_int_equal(dpmf_clip_add(1.0, 0, grid, DPMF_FLOAT32, 1, 1, &part, singly, NULL), DPMF_OK);
     }
     assert_memory_equal(sum[0], sum[1], sizeof sum[0]);
     assert_memory_equal(sum[0], singly, sizeof singly);
@@ -183,22 +184,138 @@ static void test_bad_contributions_are_refused(void **state) {
     const dpmf_segment part = {first, FIRST}, negative = {first, -1};
     const double grids[] = {0, -1, 0.3, NAN, INFINITY, 2, 0x1p-60};
     for (size_t k = 0; k < sizeof grids / sizeof grids[0]; k++)
-        check_fails(DPMF_ERROR_ARGUMENT, dpmf_clip_add(1.0, grids[k], DPMF_FLOAT32, 1, 1, &part, sum, NULL));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_clip_add(1.0, 0x1p-5, DPMF_FLOAT32, 1, 1, &part, sum, NULL));
+        check_fails(DPMF_ERROR_ARGUMENT, dpmf_clip_add(1.0, 0, grids[k], DPMF_FLOAT32, 1, 1, &part, sum, NULL));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_clip_add(1.0, 0, 0x1p-5, DPMF_FLOAT32, 1, 1, &part, sum, NULL));
     check_message("too coarse");
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_clip_add(0.0, 0x1p-32, DPMF_FLOAT32, 1, 1, &part, sum, NULL));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_clip_add(1.0, 0x1p-32, DPMF_FLOAT32, -1, 1, &part, sum, NULL));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_clip_add(1.0, 0x1p-32, DPMF_FLOAT32, 1, 1, &negative, sum, NULL));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_clip_add(0.0, 0, 0x1p-32, DPMF_FLOAT32, 1, 1, &part, sum, NULL));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_clip_add(1.0, 0, 0x1p-32, DPMF_FLOAT32, -1, 1, &part, sum, NULL));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_clip_add(1.0, 0, 0x1p-32, DPMF_FLOAT32, 1, 1, &negative, sum, NULL));
     for (int j = 0; j < DIM; j++)
         assert_int_equal(sum[j], 0);
-    FAIL_EACH(dpmf_clip_add(1.0, 0x1p-32, DPMF_FLOAT32, 1, 1, &part, sum, NULL));
+    FAIL_EACH(dpmf_clip_add(1.0, 0, 0x1p-32, DPMF_FLOAT32, 1, 1, &part, sum, NULL));
+}
+
+/* ---- normalised contributions ---- */
+
+/* Adds one unit of `count` doubles, normalised; gives |q|^2 of its integers. */
+static __int128 add_normalised(const double *g, int64_t count, double clip, double gamma, double grid, int64_t *sum) {
+    const dpmf_segment part = {(void *)g, count};
+    __int128 squares = 0;
+    memset(sum, 0, (size_t)count * sizeof *sum);
+    assert_int_equal(dpmf_clip_add(clip, gamma, grid, DPMF_FLOAT64, 1, 1, &part, sum, NULL), DPMF_OK);
+    for (int64_t j = 0; j < count; j++)
+        squares += (__int128)sum[j] * sum[j];
+    return squares;
+}
+
+/* clip g / (|g| + gamma) to a 2^-20 of the clip norm, for norms from far below gamma to far above it, and never more than the bound. */
+static void test_normalised_units_have_their_length(void **state) {
+    (void)state;
+    const double clips[] = {0x1p-100, 0.3, 1.0, 0x1p100}, gammas[] = {0x1p-100, 1e-8, 0.01, 1, 1e6, 0x1p100};
+    uint64_t seed = 9;
+    for (size_t c = 0; c < sizeof clips / sizeof clips[0]; c++)
+        for (size_t k = 0; k < sizeof gammas / sizeof gammas[0]; k++)
+            for (int size = -150; size <= 150; size += 10) {
+                double g[SECOND], norm = 0, off = 0;
+                int64_t sum[SECOND];
+                const double clip = clips[c], grid = grid_of(clip, 1000), most = floor(clip / grid);
+                for (int j = 0; j < SECOND; j++) {
+                    g[j] = pow(10, size) * check_random(&seed);
+                    norm += g[j] * g[j];
+                }
+                norm = sqrt(norm);
+                const __int128 squares = add_normalised(g, SECOND, clip, gammas[k], grid, sum);
+                assert_true(squares <= (__int128)most * (__int128)most);
+                for (int j = 0; j < SECOND; j++)
+                    off += pow((double)sum[j] * (grid / clip) - g[j] / (norm + gammas[k]), 2);
+                assert_true(sqrt(off) <= 0x1p-20);
+                if (norm > 1e6 * gammas[k]) assert_true((double)squares > 0.9999 * most * most);
+            }
+}
+
+/* Every input: the bound holds in integers, what is not finite and what is zero add nothing, and nothing fails. */
+static void test_hostile_units_stay_within_the_bound_when_normalised(void **state) {
+    (void)state;
+    const double words[] = {NAN,   INFINITY, -INFINITY, 0,     -0.0,  1e-300,   -1e-300, 5e-324, 1e-162,
+                            1e-30, 1e30,     -1e30,     1e153, 1e154, -1.7e308, 1,       -1,     0x1p-126};
+    const double gammas[] = {0x1p-100, 0.01, 0x1p100};
+    enum { COUNT = 37 };
+    const double grid = grid_of(1.0, 1000), most = floor(1.0 / grid);
+    uint64_t seed = 12;
+    int nothing = 0, full = 0;
+    for (int t = 0; t < 3000; t++) {
+        double g[COUNT];
+        int64_t sum[COUNT];
+        int finite = 1;
+        double two[2];
+        for (int k = 0; k < 2; k++)
+            two[k] = words[(int)((check_random(&seed) + 1) * 8.999)];
+        for (int j = 0; j < COUNT; j++) {
+            g[j] = two[check_random(&seed) > 0];
+            finite = finite && isfinite(g[j]);
+        }
+        const __int128 squares = add_normalised(g, COUNT, 1.0, gammas[t % 3], grid, sum);
+        assert_true(squares <= (__int128)most * (__int128)most);
+        if (!finite) assert_true(squares == 0);
+        nothing += squares == 0;
+        full += (double)squares > 0.9999 * most * most;
+    }
+    assert_true(nothing > 100 && full > 100);
+    const double alone[] = {0, 1e-300, 5e-324, 1e-162, 0x1p-511};
+    for (int k = 0; k < 5; k++)
+        for (int c = 0; c < 3; c++) {
+            double g[COUNT];
+            int64_t sum[COUNT];
+            for (int j = 0; j < COUNT; j++)
+                g[j] = alone[k];
+            assert_true(add_normalised(g, COUNT, 1.0, gammas[c], grid, sum) == 0);
+        }
+}
+
+static void test_normalised_sums_do_not_depend_on_order_threads_or_precision(void **state) {
+    (void)state;
+    fill();
+    const double grid = grid_of(1.0, 1000);
+    int64_t whole[FIRST] = {0}, singly[FIRST] = {0}, wide[FIRST] = {0};
+    dpmf_run run = dpmf_run_defaults();
+    run.threads = 3;
+    const dpmf_segment part = {first, FIRST}, doubles = {wide_first, FIRST};
+    assert_int_equal(dpmf_clip_add(1.0, 0.01, grid, DPMF_FLOAT32, UNITS, 1, &part, whole, &run), DPMF_OK);
+    for (int u = UNITS - 1; u >= 0; u--) {
+        const dpmf_segment one = {first + u * FIRST, FIRST};
+        assert_int_equal(dpmf_clip_add(1.0, 0.01, grid, DPMF_FLOAT32, 1, 1, &one, singly, NULL), DPMF_OK);
+    }
+    assert_int_equal(dpmf_clip_add(1.0, 0.01, grid, DPMF_FLOAT64, UNITS, 1, &doubles, wide, NULL), DPMF_OK);
+    assert_memory_equal(whole, singly, sizeof whole);
+    assert_memory_equal(whole, wide, sizeof whole);
+}
+
+static void test_a_gamma_out_of_range_is_refused(void **state) {
+    (void)state;
+    fill();
+    int64_t sum[FIRST] = {0};
+    const dpmf_segment part = {first, FIRST};
+    const double gammas[] = {-1, -0x1p-100, 0x1p-101, 5e-324, 0x1p101, INFINITY, NAN};
+    for (size_t k = 0; k < sizeof gammas / sizeof gammas[0]; k++) {
+        check_fails(DPMF_ERROR_ARGUMENT, dpmf_clip_add(1.0, gammas[k], 0x1p-32, DPMF_FLOAT32, 1, 1, &part, sum, NULL));
+        check_message("accepted: 0 (not normalised), or 2^-100 to 2^100");
+    }
+    for (int j = 0; j < FIRST; j++)
+        assert_int_equal(sum[j], 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_within_the_clip_norm),         cmocka_unit_test(test_order_threads_precision),
-        cmocka_unit_test(test_many_units_add_up_exactly),    cmocka_unit_test(test_hostile_units_add_nothing),
-        cmocka_unit_test(test_instruction_sets_agree),       cmocka_unit_test(test_the_grid_is_fine_and_sums_fit),
-        cmocka_unit_test(test_bad_contributions_are_refused)};
+        cmocka_unit_test(test_within_the_clip_norm),
+        cmocka_unit_test(test_order_threads_precision),
+        cmocka_unit_test(test_many_units_add_up_exactly),
+        cmocka_unit_test(test_hostile_units_add_nothing),
+        cmocka_unit_test(test_instruction_sets_agree),
+        cmocka_unit_test(test_the_grid_is_fine_and_sums_fit),
+        cmocka_unit_test(test_bad_contributions_are_refused),
+        cmocka_unit_test(test_normalised_units_have_their_length),
+        cmocka_unit_test(test_hostile_units_stay_within_the_bound_when_normalised),
+        cmocka_unit_test(test_normalised_sums_do_not_depend_on_order_threads_or_precision),
+        cmocka_unit_test(test_a_gamma_out_of_range_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,6 +116,7 @@ class Weights(Case):
 
     def test_several_processes_give_the_weights_of_one(self):
         self.compare(*self.plan, *self.seed, "--model", "mlp:8", "--momentum", "0.9", "--learning-rate", "0.2")
+        self.compare(*self.plan, *self.seed, "--clipping", "auto:0.1")
 
     def test_the_sampling_that_the_design_chooses_gives_the_weights_of_one(self):
         self.compare("--batch", "60", "--epochs", "5", "--epsilon", "1", "--delta", "1e-5", *self.seed)
@@ -277,6 +278,7 @@ class Disagreement(Case):
                             ("training data", ["train", "--data", self.path("other.csv"), *usual[3:], *self.seed]),
                             ("clip", [*usual, *self.seed, "--clip", "0.5"]),
                             ("learning rate", [*usual, *self.seed, "--learning-rate", "0.1"]),
+                            ("gamma", [*usual, *self.seed, "--clipping", "auto"]),
                             ("--scale", [*usual, *self.seed, "--scale", "rows"]),
                             ("--release", [*usual, *self.seed, "--release", "exact"]),
                             ("checkpoint", [*usual, *self.seed, "--checkpoint", self.path("run")]),

@@ -62,6 +62,7 @@ static inline double add_unit(const dpmf_dataset *data, const train_clip *clip, 
         if ((clip->by_unit ? data->unit[i] : i) == unit) add_gradient(data, hidden, w, i, 1.0 / (double)size, own);
     const double norm = norm_of(dim, own);
     double factor = norm > clip->clip ? clip->clip / norm : 1;
+    if (clip->gamma > 0) factor = clip->clip / (norm + clip->gamma);
     if (clip->zero_above > 0 && norm > clip->zero_above) factor = 0;
     for (int64_t i = 0; i < dim; i++)
         out[i] += factor * own[i];

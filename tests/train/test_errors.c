@@ -83,6 +83,10 @@ static void test_trainer_options_out_of_range_are_refused(void **unused) {
     REFUSE(clip, NAN, "clip");
     REFUSE(clip, 1e-40, "clip = 1e-40");
     REFUSE(clip, INFINITY, "clip = inf");
+    REFUSE(gamma, -1, "gamma = -1, accepted: 0 (clipped), or");
+    REFUSE(gamma, NAN, "gamma");
+    REFUSE(gamma, 1e-31, "gamma = 1e-31");
+    REFUSE(gamma, INFINITY, "gamma = inf");
     REFUSE(zero_above, -1, "zero_above");
     REFUSE(zero_above, NAN, "zero_above");
     REFUSE(learning_rate, 0, "learning_rate = 0");
@@ -100,6 +104,11 @@ static void test_trainer_options_out_of_range_are_refused(void **unused) {
     REFUSE(parts, 2, "reduce");
     REFUSE(parts, -1, "part 0 of -1");
     REFUSE(by_unit, 1, "draws from 150 units, accepted: 23");
+    dpmf_trainer_options free_norm = plan.options;
+    free_norm.noiseless = 1;
+    free_norm.clip = INFINITY;
+    free_norm.gamma = 0.01;
+    refuse_options(data, &r, &free_norm, "no clip norm");
     dpmf_trainer_options adam = plan.options;
     adam.optimizer = DPMF_OPTIMIZER_ADAM;
     adam.momentum = 0.5;

@@ -159,14 +159,15 @@ static void test_a_checkpoint_of_another_run_is_refused_by_name(void **unused) {
                           "seed is 0 in it and 5 here",
                           "decay is",
                           "zero above is",
-                          "mechanism is"};
+                          "mechanism is",
+                          "normalised by is off in it and 0.01 here"};
     (void)unused;
     case_run own = case_open(data, &plan);
     case_steps(&own, 4);
     check_ok(dpmf_trainer_save(own.trainer, path));
     for (int t = 0; t < 20; t++)
         schedule[t] = 1 - t / 40.0;
-    for (int i = 0; i < 15; i++) {
+    for (int i = 0; i < 16; i++) {
         case_plan changed = plan;
         dpmf_trainer_options *o = &changed.options;
         if (i == 0) changed.family = "tree";
@@ -183,6 +184,7 @@ static void test_a_checkpoint_of_another_run_is_refused_by_name(void **unused) {
         if (i == 12) o->decay = 0.125;
         if (i == 13) o->zero_above = 3;
         if (i == 14) changed.sigma = 0.75;
+        if (i == 15) o->gamma = 0.01;
         case_run r = case_open(i == 10 ? other : data, &changed);
         case_steps(&r, 1);
         refuse_load(&r, DPMF_ERROR_ARGUMENT, says[i]);

@@ -26,7 +26,7 @@ static void plain_sgd(int64_t hidden, double momentum, int nesterov, double deca
     case_run r = case_open(data, &plan);
     const int64_t dim = r.trainer->model.dim, units = by_unit ? CASE_USERS : CASE_EXAMPLES;
     const double expected = dpmf_sampler_get(r.sampler).expected;
-    const train_clip none = {INFINITY, 0, by_unit, units, 0, 0, 0, {0}};
+    const train_clip none = {INFINITY, 0, by_unit, units, 0, 0, 0, {0}, 0};
     dpmf_sampler *same = NULL;
     int64_t batch[CASE_EXAMPLES], count = 0;
     double *w = calloc((size_t)dim, sizeof *w), *m = calloc((size_t)dim, sizeof *m);
@@ -224,9 +224,9 @@ static void test_the_row_of_noise_is_added_to_the_clipped_sum(void **unused) {
 /* Any other setting is another run with other noise, under the same key. */
 static void test_any_other_setting_has_other_noise(void **unused) {
     dpmf_dataset *data = case_data(9), *other = case_data(10);
-    char labels[12][65];
+    char labels[14][65];
     (void)unused;
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 14; i++) {
         case_plan plan = case_defaults();
         char *identity = NULL;
         dpmf_trainer_options *o = &plan.options;
@@ -240,6 +240,7 @@ static void test_any_other_setting_has_other_noise(void **unused) {
         if (i == 8) o->seed = 1;
         if (i == 9) plan.key = 2;
         if (i == 10) plan.sigma = 0.8;
+        if (i >= 12) o->gamma = i == 12 ? 0.01 : 0.02;
         case_run r = case_open(i == 11 ? other : data, &plan);
         check_ok(train_identify(r.trainer, r.key, &identity, labels[i]));
         assert_non_null(strstr(identity, "\narithmetic: 3\n")); /* so is another arithmetic of the sums */

@@ -107,7 +107,7 @@ static void compare_gradient(int64_t hidden, train_clip clip, int threads) {
         batch[count++] = u;
     int64_t cut = 0;
     for (int64_t i = 0; i < count; i++)
-        cut += add_unit(data, &clip, hidden, model.dim, w, batch[i], want) > clip.clip;
+        cut += add_unit(data, &clip, hidden, model.dim, w, batch[i], want) + clip.gamma > clip.clip;
     check_ok(train_gradient_sum(g, w, count, batch, 0, 1));
     /* In many small blocks the bits are the same. */
     int64_t *once = malloc((size_t)model.dim * sizeof *once);
@@ -138,10 +138,12 @@ static void test_clipped_sums_agree_with_whole_gradients(void **unused) {
     for (int64_t hidden = 0; hidden <= 19; hidden += 19)
         for (int by_unit = 0; by_unit < 2; by_unit++)
             for (int threads = 1; threads <= 3; threads += 2) {
-                compare_gradient(hidden, (train_clip){INFINITY, 0, by_unit, 100, 0, 0, 0, {0}}, threads);
-                compare_gradient(hidden, (train_clip){1.5, 0, by_unit, 100, 0, 0, 0, {0}}, threads);
-                compare_gradient(hidden, (train_clip){0.01, 0, by_unit, 100, 0, 0, 0, {0}}, threads);
-                compare_gradient(hidden, (train_clip){1.5, by_unit ? 2.0 : 4.0, by_unit, 100, 0, 0, 0, {0}}, threads);
+                compare_gradient(hidden, (train_clip){INFINITY, 0, by_unit, 100, 0, 0, 0, {0}, 0}, threads);
+                compare_gradient(hidden, (train_clip){1.5, 0, by_unit, 100, 0, 0, 0, {0}, 0}, threads);
+                compare_gradient(hidden, (train_clip){0.01, 0, by_unit, 100, 0, 0, 0, {0}, 0}, threads);
+                compare_gradient(hidden, (train_clip){1.5, 0, by_unit, 100, 0, 0, 0, {0}, 0.2}, threads);
+                compare_gradient(hidden, (train_clip){1.5, by_unit ? 2.0 : 4.0, by_unit, 100, 0, 0, 0, {0}, 0},
+                                 threads);
             }
 }
 
@@ -156,7 +158,7 @@ static void test_no_unit_adds_more_than_the_clip_norm(void **unused) {
         const double clip = 0.3;
         check_ok(train_model_of(data->features, 7, data->classes, &model));
         check_ok(base_pool_create(1, &pool));
-        check_ok(train_gradient_create(data, &model, (train_clip){clip, 0, by_unit, 1, 0, 0, 0, {0}}, pool, &g));
+        check_ok(train_gradient_create(data, &model, (train_clip){clip, 0, by_unit, 1, 0, 0, 0, {0}, 0}, pool, &g));
         float *w = calloc((size_t)model.dim, sizeof *w);
         check_ok(train_model_start(&model, 1, w));
         for (int64_t u = 0; u < CASE_USERS; u++) {
@@ -220,7 +222,7 @@ static void test_a_user_whose_examples_cancel_stays_within_the_clip(void **unuse
     uint64_t seed = 17;
     (void)unused;
     const float found[12] = {1.5137717277189306e30f, 0, 1.952467333603597e30f, 0, 3.4662390613225276e30f, 0, 1, 2, 3};
-    assert_true(largest_added(0, (train_clip){1, 0, 1, 6, 0, 0, 0, {0}}, 6, 2, found, label, unit, &clipped) <= 1);
+    assert_true(largest_added(0, (train_clip){1, 0, 1, 6, 0, 0, 0, {0}, 0}, 6, 2, found, label, unit, &clipped) <= 1);
     for (int i = 0; i < 300; i++) {
         const float size = i % 3 == 0 ? 1e30f : i % 3 == 1 ? 1e8f : 1e-3f;
         float x[6] = {0};
@@ -230,9 +232,9 @@ static void test_a_user_whose_examples_cancel_stays_within_the_clip(void **unuse
             x[u + 2] = x[u] + x[u + 1];
         }
         const double clip = i % 2 ? 1 : 0.01;
-        assert_true(largest_added(0, (train_clip){clip, 0, 1, 6, 0, 0, 0, {0}}, 6, 1, x, label, unit, &clipped) <=
+        assert_true(largest_added(0, (train_clip){clip, 0, 1, 6, 0, 0, 0, {0}, 0}, 6, 1, x, label, unit, &clipped) <=
                     clip);
-        assert_true(largest_added(4, (train_clip){clip, 0, 1, 6, 0, 0, 0, {0}}, 6, 1, x, label, unit, &clipped) <=
+        assert_true(largest_added(4, (train_clip){clip, 0, 1, 6, 0, 0, 0, {0}, 0}, 6, 1, x, label, unit, &clipped) <=
                     clip);
     }
 }
@@ -249,11 +251,39 @@ static void test_subnormal_derivatives_stay_within_the_clip(void **unused) {
         for (int c = 0; c < 9; c++)
             for (int kind = 0; kind < 4; kind++) {
                 const float x[2] = {size[s], -0.7f * size[s]};
-                const train_clip clip = {clips[c], 0, kind % 2, 2, 0, 0, 0, {0}};
+                const train_clip clip = {clips[c], 0, kind % 2, 2, 0, 0, 0, {0}, 0};
                 const double added = largest_added(kind / 2 * 3, clip, 2, 1, x, label, unit, &clipped);
                 assert_true(added <= clips[c]);
                 if (clips[c] < 0.3) assert_int_equal(clipped, 2);
                 if (clipped > 0) assert_true(added >= clips[c] * (1 - 1e-5)); /* a margin for rounding */
+            }
+}
+
+/*
+ * Normalised: every unit adds nearly the clip norm and never more, for gradients of any size: features of 1e-42 (the bias has a gradient
+ * too) up to 3e38; with a gamma far above all gradients it adds next to nothing.
+ */
+static void test_normalised_units_stay_within_the_clip(void **unused) {
+    const float size[] = {3e38f, 1e38f, 1e33f, 1e20f, 1, 1e-20f, 1e-42f, 0};
+    const double clips[] = {1e-30, 1e-20, 1e-6, 0.3, 1, 1e20}, gammas[] = {0x1p-100, 1e-9, 1e-4};
+    const int32_t label[2] = {0, 1};
+    const int64_t unit[2] = {0, 1};
+    int64_t clipped = 0;
+    (void)unused;
+    for (int s = 0; s < 8; s++)
+        for (int c = 0; c < 6; c++)
+            for (int kind = 0; kind < 4; kind++) {
+                const float x[2] = {size[s], -0.7f * size[s]};
+                train_clip clip = {clips[c], 0, kind % 2, 2, 0, 0, 0, {0}, 0};
+                for (int k = 0; k < 3; k++) {
+                    clip.gamma = gammas[k];
+                    const double added = largest_added(kind / 2 * 3, clip, 2, 1, x, label, unit, &clipped);
+                    assert_true(added <= clips[c]);
+                    assert_true(added >= clips[c] * (1 - 1e-3)); /* the bias alone has a gradient of 1/2 or so */
+                }
+                clip.gamma = 0x1p100;
+                const double added = largest_added(kind / 2 * 3, clip, 2, 1, x, label, unit, &clipped);
+                assert_true(added <= clips[c] && (size[s] > 1e20f || added < 1e-9 * clips[c]));
             }
 }
 
@@ -264,7 +294,8 @@ static void test_a_user_that_is_not_clipped_is_not_counted(void **unused) {
     int64_t unit[49] = {0}, clipped = 0;
     (void)unused;
     label[0] = 1;
-    assert_true(largest_added(0, (train_clip){INFINITY, 0, 1, 1, 0, 0, 0, {0}}, 49, 1, x, label, unit, &clipped) > 0.1);
+    assert_true(largest_added(0, (train_clip){INFINITY, 0, 1, 1, 0, 0, 0, {0}, 0}, 49, 1, x, label, unit, &clipped) >
+                0.1);
     assert_int_equal(clipped, 0);
 }
 
@@ -276,6 +307,7 @@ int main(void) {
         cmocka_unit_test(test_no_unit_adds_more_than_the_clip_norm),
         cmocka_unit_test(test_a_user_whose_examples_cancel_stays_within_the_clip),
         cmocka_unit_test(test_subnormal_derivatives_stay_within_the_clip),
+        cmocka_unit_test(test_normalised_units_stay_within_the_clip),
         cmocka_unit_test(test_a_user_that_is_not_clipped_is_not_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,8 +15,10 @@ The noise state travels in optimizer.state_dict(), and a state without it is ref
 from .adaptive import AdaptiveClip
 from .batches import BatchSampler, data_loader
 from .federated import Federated, RoundReport, make_federated
+from .groups import GroupClip
 from .make import make_private
 from .noise import Recursion, shard_of, shard_views
+from .precondition import SecondMoments
 from .private import Private, StepReport
 from .sharded import ShardedNoise
 
@@ -24,9 +26,11 @@ __all__ = [
     "AdaptiveClip",
     "BatchSampler",
     "Federated",
+    "GroupClip",
     "Private",
     "Recursion",
     "RoundReport",
+    "SecondMoments",
     "ShardedNoise",
     "StepReport",
     "data_loader",

@@ -142,7 +142,10 @@ class AdaptiveSum(ExactSum):
         self.set_clip(max(LEAST, min(MOST, moved)))
         return noisy[:-1]
 
-    def sentence(self) -> str:
+    def stated_clip(self) -> float:
+        return 0.0
+
+    def sentence(self, unit: str) -> str:
         return SENTENCE % (self.rule.quantile, self.count_noise, self.gradients, self.multiplier)
 
     def identity(self) -> Dict[str, Any]:

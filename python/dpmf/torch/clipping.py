@@ -17,8 +17,9 @@ from torch.func import functional_call, grad_and_value, vmap
 from .. import errors
 from . import randomness
 from .places import Places, in_rows, made_up_parameters
+from .precondition import scaled
 from .pytree import Examples
-from .sums import ExactSum
+from .sums import ExactSum, norms
 
 ROUTES = ("auto", "per-example", "ghost")
 #: Above this many numbers in all gradients of a batch, "auto" takes ghost clipping where it can. A constant, and not what is
@@ -95,11 +96,6 @@ def member(outputs: Any, name: str) -> Any:
     return outputs.get(name) if found is None and isinstance(outputs, Mapping) else found
 
 
-def norms(gradients: List[torch.Tensor]) -> torch.Tensor:
-    """Of every example, over all parameters."""
-    return torch.stack([g.double().flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()
-
-
 class Tally:
     """What was asked for about the examples of a step, without noise: their losses, how many were clipped."""
 
@@ -116,9 +112,10 @@ class Tally:
     def zero_(self) -> None:
         self._loss, self._clipped, self._count, self._units = 0.0, 0, 0, 0
 
-    def add(self, losses: torch.Tensor, norms_of_them: Callable[[], torch.Tensor], clip: float) -> None:
+    def add(self, losses: torch.Tensor, shortened: Callable[[], torch.Tensor]) -> None:
+        """shortened: which of these examples had their gradient made shorter."""
         self.add_losses(losses)
-        self.add_norms(len(losses), norms_of_them, clip)
+        self.add_units(len(losses), shortened)
 
     def add_losses(self, losses: torch.Tensor) -> None:
         """Of examples."""
@@ -126,11 +123,11 @@ class Tally:
         if "loss" in self.names:
             self._loss += float(losses.detach().double().sum())
 
-    def add_norms(self, count: int, norms_of_them: Callable[[], torch.Tensor], clip: float) -> None:
+    def add_units(self, count: int, shortened: Callable[[], torch.Tensor]) -> None:
         """Of what is clipped: examples, or users."""
         self._units += count
         if "clipped" in self.names:
-            self._clipped += int((~(norms_of_them().detach() <= clip)).sum())
+            self._clipped += int(shortened().sum())
 
     def loss(self) -> Optional[float]:
         return self._loss / self._count if "loss" in self.names and self._count else None
@@ -163,6 +160,8 @@ class PerExample:
         self.random: Optional[bool] = None  # None: whether the model draws random numbers is not known
         self._device = next(iter(trained.values())).device
         self._places: Dict[Any, Places] = {}
+        #: By the name of a parameter: what its gradients are multiplied by before they are clipped; None: they are not.
+        self.scales: Optional[Dict[str, torch.Tensor]] = None
 
     @property
     def sentence(self) -> str:
@@ -187,7 +186,8 @@ class PerExample:
                 tensors = in_rows(examples.tensors, first, first + taken, rows)
             found, losses = self._gradients(each, parameters, tensors, examples.draws, first)
             real = min(max(examples.real - first, 0), taken)
-            self._put(sums, [g[:real] for g in found.values()], losses[:real], tally, examples, first)
+            own = [g[:real] if self.scales is None else scaled(g[:real], self.scales[name]) for name, g in found.items()]
+            self._put(sums, own, losses[:real], tally, examples, first)
             first += taken
 
     def _put(
@@ -196,7 +196,7 @@ class PerExample:
         """Adds the gradients of the examples from `first` on to the sums."""
         sums.add(whole)
         sums.count(lambda: norms(whole))
-        tally.add(losses, lambda: norms(whole), sums.clip)
+        tally.add(losses, lambda: sums.shortened(whole))
 
     def close_step(self, sums: ExactSum, tally: Tally) -> None:
         """After the last example of a step, before its noise."""

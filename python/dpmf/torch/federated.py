@@ -371,6 +371,7 @@ def make_federated(
     lookahead: int = 0,
     scratch: Any = None,
     threads: int = 0,
+    normalize: Optional[float] = None,
 ) -> Federated:
     """DP-FedAvg: private training where the unit is a user with all its data, and users train locally.
 
@@ -384,7 +385,7 @@ def make_federated(
                      `local_batch` examples in passes of random order (None: on all); data is then a tuple of tensors (inputs,
                      targets), a mapping of tensors (keyword inputs) or a data set, and `loss` as for make_private
     divisor          what sums are divided by: the expected number of users of a round. None: the sampler's
-    zero_above, max_epsilon, log, exact, state, label, prefetch, lookahead, scratch, threads    as for dpmf.federated.Rounds
+    zero_above, max_epsilon, log, exact, state, label, prefetch, lookahead, scratch, threads, normalize    as for dpmf.federated.Rounds
     key              32 bytes, or the path of a key file, beside which its state file and log lie; None: a new one, and the run
                      cannot be resumed
 
@@ -413,7 +414,7 @@ def make_federated(
         return Rounds(
             mechanism, clip_norm=clip_norm, divisor=divisor, sampler=sampler, clients=None if sampler is None else clients, key=key,
             zero_above=zero_above, max_epsilon=max_epsilon, log=log, exact=exact, state=state, label=label, prefetch=prefetch,
-            lookahead=lookahead, scratch=scratch, threads=threads, **more
+            lookahead=lookahead, scratch=scratch, threads=threads, normalize=normalize, **more
         )
 
     return Federated(model, optimizer, users, trainer, names, key, make_rounds)

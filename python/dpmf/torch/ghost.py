@@ -108,9 +108,10 @@ def _in_double(function: Callable[..., Any]) -> Callable[..., Any]:
     return norms
 
 
-def factors(norms: torch.Tensor, clip: float) -> torch.Tensor:
-    """What losses are multiplied with; 0 where the norm is not finite."""
-    found = (clip * (1 - SAFE_SIDE) / norms).clamp(max=1.0)
+def factors(norms: torch.Tensor, clip: float, gamma: float = 0.0) -> torch.Tensor:
+    """What losses are multiplied with; 0 where the norm is not finite. With a gamma gradients are normalised (sums.py)."""
+    safe = clip * (1 - SAFE_SIDE)
+    found = safe / (norms + gamma) if gamma else (safe / norms).clamp(max=1.0)
     return torch.where(torch.isfinite(norms), found, torch.zeros_like(found))
 
 
@@ -171,7 +172,7 @@ class Ghost:
         reason = why_not(model)
         if reason is not None:
             raise errors.UnsupportedError("clipping='ghost': " + reason)
-        self._model, self._trained, self._loss, self._clip = model, trained, loss, clip
+        self._model, self._trained, self._loss, self._clip, self._gamma = model, trained, loss, clip, 0.0
         self._parameters = list(trained.values())
         self.chunk, self._tried = chunk, False
         #: How far one of the made-up examples moved a sum, in clip norms; None: it has not been measured yet.
@@ -188,7 +189,7 @@ class Ghost:
         """Of all, so that shapes stay the same; the first examples.real are added, the rest is padding."""
         if examples.real == 0:
             return
-        self._clip = sums.clip
+        self._clip, self._gamma = sums.clip, sums.gamma
         if not all(module.training for module in self._model.modules() if any(True for _ in own_trained(module))):
             raise errors.UnsupportedError(
                 "clipping='ghost' needs trained layers in training mode, as Opacus' hooks do: model.train()"
@@ -221,11 +222,11 @@ class Ghost:
         if bool(torch.isfinite(torch.stack([g.abs().amax() for g in found if g.numel() > 0])).all()):
             sums.add_sum(found, real)
             sums.count(lambda: norms)
-            tally.add(losses, lambda: norms, self._clip)
+            tally.add(losses, lambda: sums.shortened_by(norms.detach()))
         elif last - first == 1:
             sums.add_sum([torch.zeros_like(g) for g in found], 1)
             sums.count(lambda: norms)
-            tally.add(losses, lambda: norms, self._clip)
+            tally.add(losses, lambda: sums.shortened_by(norms.detach()))
         else:
             middle = (first + last) // 2
             self._add(sums, examples, first, middle, tally)
@@ -288,7 +289,8 @@ class Ghost:
         first: int,
         clip: Optional[float] = None,
     ) -> Any:
-        """(clipped gradients of the first `real`, summed; their losses; norms). The clip norm is that of the run unless given."""
+        """(clipped gradients of the first `real`, summed; their losses; norms). With a clip norm they are clipped to that, in place of
+        the run's rule."""
         self._hooks.reset()
         self._hooks.enable_hooks()
         try:
@@ -297,7 +299,7 @@ class Ghost:
                 watch = Watch(self._device, others=False)
                 norms = self._norms(losses)
                 self._hooks.disable_hooks()
-                factor = factors(norms, self._clip if clip is None else clip).to(losses)
+                factor = (factors(norms, self._clip, self._gamma) if clip is None else factors(norms, clip)).to(losses)
                 factor[real:] = 0
                 weighted = (losses * factor).sum()
                 found = torch.autograd.grad(weighted, self._parameters, allow_unused=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 
 from .. import errors
+from .._contribution import checked_gamma
 from .._library import flag, integer, real, select
 from ..keys import KeyLike
 from ..mechanism import Mechanism
@@ -18,7 +20,9 @@ from ..users import bound_label, check_unit, checked_gradient
 from .adaptive import AdaptiveClip
 from .batches import KEYLESS, BatchSampler, users_of
 from .group import rank_of
+from .groups import NO_GHOST, GroupClip
 from .parameters import check_layers, is_sharded
+from .precondition import NO_GHOST as NO_SCALED_GHOST, Scale
 from .private import Private
 from .participation import participation_tracker
 from .users import why_not_ghost
@@ -29,7 +33,7 @@ def make_private(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
     mechanism: Mechanism,
-    clip_norm: Union[float, AdaptiveClip],
+    clip_norm: Union[float, AdaptiveClip, GroupClip, "Mapping[str, float]", Sequence[float]],
     expected_batch: Optional[float] = None,
     *,
     loss: Optional[Callable[..., torch.Tensor]] = None,
@@ -53,12 +57,15 @@ def make_private(
     users: Any = None,
     user_gradient: str = "mean",
     returning: str = "refuse",
+    normalize: Optional[float] = None,
+    precondition: Optional[Scale] = None,
 ) -> Private:
     """A private training step for a model and its optimizer.
 
     mechanism        must be calibrated (have a sigma); a file's claims are computed again
     clip_norm        the l2 norm to which every example's gradient, over all trained parameters, is clipped: 2^-100 to 2^100.
-                     With independent noise (identity) also an AdaptiveClip: it then follows a quantile of the norms
+                     With independent noise (identity) also an AdaptiveClip: it then follows a quantile of the norms. A norm for
+                     each group of parameters: a mapping from names, a sequence for the optimizer's groups, or a GroupClip
     expected_batch   what sums are divided by; None: the sampler's. With add-remove adjacency the number of examples is secret, and
                      so is the sampler's: a number that does not depend on it must be given
     loss             loss(outputs, *targets) of a batch of one example, one number. None: the .loss that the model itself gives,
@@ -96,6 +103,13 @@ def make_private(
     user_gradient    what of a user is clipped: the "mean" of the gradients of its examples in the step, or their "sum"
     returning        without a BatchSampler: "refuse" a user in a step where the mechanism's participation does not allow it, before
                      its gradient is computed; or "count" it, and account for what happened
+    normalize        None: gradients g are clipped, g min(1, clip_norm / |g|). A number gamma from 2^-100 to 2^100, 0.01 for example:
+                     they are normalised, clip_norm g / (|g| + gamma) (AUTO-S: Bu et al. 2023). Then no clip norm has to be searched:
+                     give 1.0, and tune the learning rate. The bound and the guarantee are the same
+    precondition     None; SecondMoments(), for Adam and its like; or your own function of (optimizer, parameters by name) that gives a
+                     tensor of positive scales for each name: every example's gradient is multiplied by it before it is clipped, and the
+                     noisy sum divided by it (Ganesh et al. 2025). A function may use what was released before, such as the optimizer's
+                     state, and nothing else of the data
     """
     options = select(STREAM, locals())
     if noise != "host" and str(noise).partition(":")[0] not in ("cuda", "opencl"):
@@ -106,10 +120,15 @@ def make_private(
         raise errors.UnsupportedError("exact=True and noise=%r: exact rows are made by the library itself, noise='host'" % noise)
     options["exact"] = bool(flag(exact, "exact"))
     check_arguments(model, optimizer, mechanism)
-    if not isinstance(clip_norm, AdaptiveClip):
+    if isinstance(clip_norm, (Mapping, list, tuple)):
+        clip_norm = GroupClip(clip_norm)
+    if not isinstance(clip_norm, (AdaptiveClip, GroupClip)):
         clip_norm = real(clip_norm, "clip_norm")
         if not 2.0**-100 <= clip_norm <= 2.0**100:
             raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
+    elif normalize is not None and isinstance(clip_norm, AdaptiveClip):
+        raise errors.ArgumentError("normalize = %s with an AdaptiveClip: normalised gradients need no norm that follows them" % normalize)
+    gamma = checked_gamma(normalize)
     chunk = integer(chunk, "chunk", optional=True)
     if loss is not None and not callable(loss):
         raise errors.ArgumentTypeError("loss is a %s, a function is accepted" % type(loss).__name__)
@@ -122,6 +141,14 @@ def make_private(
     batches = sampler if isinstance(sampler, BatchSampler) else getattr(sampler, "batch_sampler", None)
     check_part(batches, rank, world, key)
     taken, digest, no_ghost = by_units(mechanism, sampler, unit, users, clipping, returning)
+    if precondition is not None:
+        no_ghost = no_ghost or NO_SCALED_GHOST
+        if clipping == "ghost":
+            raise errors.UnsupportedError("clipping='ghost' with precondition=: %s" % NO_SCALED_GHOST)
+    if isinstance(clip_norm, GroupClip):
+        no_ghost = no_ghost or NO_GHOST
+        if clipping == "ghost":
+            raise errors.UnsupportedError("clipping='ghost' with a clip norm for each group: %s" % NO_GHOST)
     if unit != "example":
         options["label"] = bound_label(label, key, unit, digest)
     user_gradient = checked_gradient(user_gradient)
@@ -138,9 +165,9 @@ def make_private(
     check_sharding(model)
 
     private = Private(
-        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping if no_ghost is None else "per-example", tell, chunk, process_group, taken, key, options,
+        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping if no_ghost is None or clipping != "auto" else "per-example", tell, chunk, process_group, taken, key, options,
         (public_buffers,) if isinstance(public_buffers, str) else public_buffers,
-        fixed_shapes, unit, user_gradient,
+        fixed_shapes, unit, user_gradient, gamma, precondition,
     )
     if clipping == "auto" and no_ghost is not None:
         private.clipping_reason = "ghost clipping is not possible: " + no_ghost

@@ -12,22 +12,27 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import torch
 
 from .. import errors
+from .._contribution import with_rule
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..privacy import Privacy, unit_name
 from .adaptive import AdaptiveClip, AdaptiveSum
 from .clipping import STATED, Loss, PerExample, Tally, choose, chunk_for
 from .group import Group
+from .groups import GroupClip, GroupSum
 from .places import granule_for
 from .pytree import Examples
 from .noise import Rows, make_stream, shard_of
 from .parameters import Untouched, check_layers, check_parameters, not_finite, one_device, row_type, trained_parameters
+from .precondition import Preconditioner, Scale
 from .randomness import Draws, secret_of
 from .sums import ExactSum
 from .users import OWNED, PerUser
 from .unshard import Twin, has_shards, placed, reshard
 
 STATE = "dpmf"
+#: Of a sum's identity, where gradients are not simply clipped.
+RULES = ("precondition", "normalize", "clip_groups", "clip_norms", "noise_scales")
 NOTHING_LOADED = (
     "the state file has seen %d of %d rows, and no checkpoint of that run is loaded: this model is not the one that they "
     "trained. Load its checkpoint (optimizer.load_state_dict); without one, begin a new run with a new key"
@@ -92,7 +97,7 @@ class Private:
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
         mechanism: Mechanism,
-        clip_norm: Union[float, AdaptiveClip],
+        clip_norm: Union[float, AdaptiveClip, GroupClip],
         expected_batch: float,
         loss: Optional[Callable[..., torch.Tensor]],
         clipping: str,
@@ -106,6 +111,8 @@ class Private:
         fixed_shapes: bool = True,
         unit: str = "example",
         user_gradient: str = "mean",
+        gamma: float = 0.0,
+        precondition: Optional[Scale] = None,
     ):
         if getattr(optimizer, "_dpmf_private", False):
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
@@ -134,8 +141,16 @@ class Private:
             clip_norm.check(mechanism)
             scale = (mechanism.sigma or 1.0) * mechanism.sensitivity.value
             self._sum: ExactSum = AdaptiveSum(dim, clip_norm, scale, self.expected_batch, taken.capacity, device)
+        elif isinstance(clip_norm, GroupClip):
+            self._sum = GroupSum(clip_norm.resolve(self._params, optimizer), taken.capacity, device, gamma)
         else:
-            self._sum = ExactSum(dim, clip_norm, taken.capacity, device)
+            self._sum = ExactSum(dim, clip_norm, taken.capacity, device, gamma)
+        self._scales = None if precondition is None else Preconditioner(precondition, optimizer, self._params)
+        if self._scales is not None and self._twin is not None:
+            raise errors.UnsupportedError("precondition: sharded parameters have sharded moments; whole ones are accepted")
+        binding = self._sum.binding() + ("" if self._scales is None else "/scaled by %s" % self._scales.name)
+        if binding:
+            options = {**options, "label": with_rule(options.get("label"), binding)}
         row = dim + self._sum.extra
         name, self.clipping_reason = choose(clipping, dim * self.expected_batch / self._group.world, model)
         self._own_chunk = chunk is None
@@ -193,12 +208,17 @@ class Private:
             raise errors.ArgumentError("a step of no batch: accumulate first, an empty one if need be")
         self._check()
         taken_for = self.noise.step
+        scales = None if self._scales is None else self._scales.begin()
         noisy = self._release()
+        self._unscale()
         self._taken.close_step(taken_for)
         self._accumulated, self._inside = False, True
         try:
-            for parameter, part in zip(self._params.values(), noisy.split([p.numel() for p in self._params.values()])):
-                parameter.grad = placed(part.view(parameter.shape).to(parameter.dtype), parameter)
+            for (name, parameter), part in zip(self._params.items(), noisy.split([p.numel() for p in self._params.values()])):
+                part = part.view(parameter.shape)
+                if scales is not None:
+                    part = part / scales[name]
+                parameter.grad = placed(part.to(parameter.dtype), parameter)
             self.optimizer.step()
         finally:
             self._inside = False
@@ -265,6 +285,10 @@ class Private:
             raise errors.ArgumentError(
                 "the mechanism has %d steps, and all have been taken: the run is over" % self.mechanism.steps
             )
+        if self._scales is not None:
+            if not self._accumulated:
+                self._unscale()
+            self._route.scales = self._scales.begin()
         real = self._taken.take(self.noise.step, examples.count, examples.tensors, drawn_for, units)
         if not self._accumulated:
             self.optimizer.zero_grad(set_to_none=True)
@@ -290,8 +314,15 @@ class Private:
         finally:
             self._check_untouched()
 
+    def _unscale(self) -> None:
+        """The scales of a step end with it."""
+        if self._scales is not None:
+            self._scales.end()
+            self._route.scales = None
+
     def discard(self) -> None:
         """Forgets what has been accumulated."""
+        self._unscale()
         self._sum.zero_()
         self._route.forget()
         self._taken.forget()
@@ -369,6 +400,7 @@ class Private:
         # What changes the roundings of a gradient is in it: rows after a checkpoint are used again, for the same sums.
         return {"expected_batch": self.expected_batch, "processes": self._group.world, "chunk": self._route.chunk,
                 "clipping": self._route.name, **self._sum.identity(),
+                **({} if self._scales is None else {"precondition": self._scales.name}),
                 **({} if self.unit == "example" else {"unit": self.unit, "user_gradient": self._user_gradient})}
 
     def _own_state(self) -> Dict[str, Any]:
@@ -400,12 +432,14 @@ class Private:
     def _take(self, own: Dict[str, Any]) -> None:
         if own.get("unit", "example") != self.unit:
             raise errors.StateError("the state is of a run by %ss, and this one is by %ss" % (own.get("unit", "example"), self.unit))
-        for name, value in self._identity().items():
+        identity = self._identity()
+        for name in dict.fromkeys([*identity, *RULES]):
+            value = identity.get(name)
             if name == "chunk" and self._own_chunk and isinstance(own.get(name), int):
                 continue  # the resumed run keeps its own, for any amount of free memory here
             if name == "processes" and self._group.worst(int(self.noise.keeps_state)):
                 continue  # sums may round otherwise: the state file then refuses rows that were used
-            if own.get(name) != value:
+            if own.get(name) != value:  # of a rule that is off there is nothing
                 raise errors.StateError("the state has %s = %s, and this run %s" % (name, own.get(name), value))
         self._taken.check_state(own.get("taken") or {})
         noise = dict(own.get("noise") or {})
@@ -462,7 +496,8 @@ class Private:
 
     @property
     def clip_norm(self) -> float:
-        """The l2 norm to which every example's gradient is clipped; of the next step, where it is adaptive."""
+        """The l2 norm to which every example's gradient is clipped; of the next step, where it is adaptive. With a norm for each group of
+        parameters, what bounds all of them together, in the coordinates of the noise."""
         return self._sum.clip
 
     @property
@@ -515,11 +550,11 @@ class Private:
         found = self.privacy()
         if found is None:
             return "No %s has taken part yet.\n" % self.unit
-        clip = 0.0 if isinstance(self._sum, AdaptiveSum) else self.clip_norm  # 0: not one for all steps
-        said = said_by_run(self.mechanism, found, unit, clip, self.steps_taken, self.unit)
+        said = said_by_run(self.mechanism, found, unit, self._sum.stated_clip(), self.steps_taken, self.unit)
         # The exact release is proven for the participations of the design, and not for others that were counted.
         said = said if self.counted else self.noise.exact_statement(said)
-        said += self._sum.sentence() + self._route.sentence
+        said += self._sum.sentence(self.unit) + self._route.sentence
+        said += "" if self._scales is None else self._scales.sentence
         if self.unit != "example" and self._taken.users is None:
             said += OWNED % {"unit": self.unit}
         if self._shapes_vary:

@@ -10,7 +10,8 @@ grid xi, a power of two of about clip 2^-32, and clipped there: what is added is
 d the number of parameters, |g| in double. Rounding moves each coordinate by at most 1/2, hence |q| <= s |g| + sqrt(d)/2 plus
 the roundings of products and norm, which the 1 and the factor cover: |q| <= N. That is checked on the integers themselves,
 fl(sum q^2) (1 + d 2^-50) <= N^2, where the factor covers what a sum of d positive doubles can lose in any order (d 2^-52 of
-itself); an example that fails is scaled down and tried again. Sums of integers are exact, so that with or without one
+itself); an example that fails is scaled down and tried again. Normalised contributions (dpmf/_contribution.py) have
+s = (N - sqrt(d)/2 - 1) (1 - d 2^-49) / (|g| + gamma) for every length, and the same bound. Sums of integers are exact, so that with or without one
 example they differ by at most N xi <= clip: in any order, by any number of threads, chunks and processes.
 
 A gradient whose norm is not a finite double adds 0 silently: an error, a count or a log line would reveal that the
@@ -29,6 +30,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import torch
 
 from .. import errors
+from .._contribution import SENTENCE, rule_of
 from .._library import abi, c, run_options
 
 #: Units that one sum may hold at the finest grid; samplers whose batches can be larger get a coarser one.
@@ -43,28 +45,35 @@ TRIES = 64
 PRECISIONS = {torch.float32: abi.dpmf_precision.DPMF_FLOAT32, torch.float64: abi.dpmf_precision.DPMF_FLOAT64}
 
 
+def norms(gradients: List[torch.Tensor]) -> torch.Tensor:
+    """Of every example, over all parameters."""
+    return torch.stack([g.double().flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()
+
+
 class ExactSum:
     """The sum of one step's clipped gradients, in integers.
 
     dim     numbers of a gradient
     clip    their norm's bound, 2^-100 to 2^100
     units   the most examples that one step can have, in all processes
+    gamma   0: gradients are clipped; else they are normalised, clip g / (|g| + gamma)
     """
 
     #: Coordinates of the row behind those of the gradients (AdaptiveSum's count).
     extra = 0
 
-    def __init__(self, dim: int, clip: float, units: int, device: Any):
+    def __init__(self, dim: int, clip: float, units: int, device: Any, gamma: float = 0.0):
+        self.gamma = gamma
         self.units, self.added = max(units, UNITS), 0
         self.whole = torch.zeros(dim + self.extra, dtype=torch.int64, device=device)
         self.sum = self.whole[:dim]
         self.set_clip(clip)
 
-    def set_clip(self, clip: float) -> None:
-        """The bound from the next example on, and the grid that goes with it."""
-        grid, dim = ctypes.c_double(), self.sum.numel()
-        c.dpmf_clip_grid(clip, self.units, ctypes.byref(grid))
-        self.clip, self.grid = float(clip), grid.value
+    def set_clip(self, clip: float, grid: Optional[float] = None) -> None:
+        """The bound from the next example on, and the grid that goes with it, or a given one."""
+        own, dim = ctypes.c_double(), self.sum.numel()
+        c.dpmf_clip_grid(clip, self.units, ctypes.byref(own))
+        self.clip, self.grid = float(clip), own.value if grid is None else grid
         self._most = math.floor(self.clip / self.grid)
         self._limit = (self._most - math.sqrt(dim) / 2 - 1) * (1 - dim * 2.0**-49)
         self._slack = 1 + dim * 2.0**-50
@@ -77,6 +86,18 @@ class ExactSum:
 
     def count(self, norms: Callable[[], torch.Tensor]) -> None:
         """Receives the norms of the examples that are added; the base class ignores them."""
+
+    def fresh(self) -> "ExactSum":
+        """An empty sum under the same rule."""
+        return ExactSum(self.sum.numel(), self.clip, self.units, self.sum.device, self.gamma)
+
+    def shortened(self, whole: List[torch.Tensor]) -> torch.Tensor:
+        """Which of these examples are made shorter? Gradients as for `add`."""
+        return self.shortened_by(norms(whole).detach())
+
+    def shortened_by(self, lengths: torch.Tensor) -> torch.Tensor:
+        """The same from the norms of their gradients."""
+        return ~(lengths + self.gamma <= self.clip)
 
     def add(self, gradients: Sequence[torch.Tensor]) -> None:
         """Adds examples: tensors of (examples, ...) that together hold `dim` numbers of each."""
@@ -109,7 +130,7 @@ class ExactSum:
         sums = ctypes.cast(self.sum.data_ptr(), ctypes.POINTER(ctypes.c_int64))
         with run_options(torch.get_num_threads()) as run:
             c.dpmf_clip_add(
-                self.clip, self.grid, PRECISIONS[kind], len(flat[0]), len(flat), parts, sums, ctypes.byref(run)
+                self.clip, self.gamma, self.grid, PRECISIONS[kind], len(flat[0]), len(flat), parts, sums, ctypes.byref(run)
             )
 
     # ---- the same in torch operations, for other devices ----
@@ -125,7 +146,7 @@ class ExactSum:
         for g, _ in self._blocks(flat):
             squares += g.double().square().sum(1)
         norms = squares.sqrt()
-        scale = (self._limit / norms).clamp(max=1 / self.grid)
+        scale = self._limit / (norms + self.gamma) if self.gamma else (self._limit / norms).clamp(max=1 / self.grid)
         scale = torch.where(torch.isfinite(norms), scale, torch.zeros_like(scale))
         found = self._put(flat, scale, 1)
         for t in range(TRIES + 1):
@@ -177,17 +198,25 @@ class ExactSum:
             to.copy_(part.to(torch.float64).mul_(self.grid).add_(some, alpha=factor).div_(divisor))
         return out
 
-    # ---- what a sum with a norm of its own has more (AdaptiveSum) ----
+    # ---- what distinguishes it from a sum of clipped gradients, and what a sum with a norm of its own has more (AdaptiveSum) ----
+
+    def binding(self) -> str:
+        """A text by which the noise is bound to how gradients become contributions; empty: they are clipped."""
+        return rule_of(self.gamma)
+
+    def stated_clip(self) -> float:
+        """The bound for the sentences of the guarantee; 0: it is not one norm for all steps and coordinates."""
+        return self.clip
 
     def released(self, noisy: torch.Tensor) -> torch.Tensor:
         """The gradients among the released numbers."""
         return noisy
 
-    def sentence(self) -> str:
-        return ""
+    def sentence(self, unit: str) -> str:
+        return SENTENCE % (unit, self.clip, self.gamma, self.clip) if self.gamma else ""
 
     def identity(self) -> Dict[str, Any]:
-        return {}
+        return {"normalize": self.gamma} if self.gamma else {}
 
     def state_dict(self) -> Dict[str, Any]:
         return {}

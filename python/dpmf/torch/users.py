@@ -22,9 +22,9 @@ import torch
 
 from .. import errors
 from ..users import MEAN
-from .clipping import PerExample, Tally, norms
+from .clipping import PerExample, Tally
 from .pytree import Examples
-from .sums import ExactSum
+from .sums import ExactSum, norms
 
 #: Numbers of the sums of users that are worked on at a time, so that they stay in a core's cache.
 BLOCK = 1 << 21
@@ -136,7 +136,7 @@ class PerUser(PerExample):
     def _add(self, sums: ExactSum, tally: Tally, whole: List[torch.Tensor]) -> None:
         sums.add(whole)
         sums.count(lambda: norms(whole))
-        tally.add_norms(len(whole[0]), lambda: norms(whole), sums.clip)
+        tally.add_units(len(whole[0]), lambda: sums.shortened(whole))
 
     def _close(self, sums: ExactSum, tally: Tally) -> None:
         if self._open is None:
