@@ -843,10 +843,11 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_OPTIMIZER] = {.name = "optimizer",
                           .kind = KIND_CHOICE,
                           .argument = "NAME",
-                          .values = "sgd|adam",
+                          .values = "sgd|adam|adagrad|rmsprop|ftrl",
                           .preset = "sgd",
                           .verbs = TRAIN,
-                          .help = "the optimizer that uses the private gradients"},
+                          .help = "the optimizer that uses the private gradients. ftrl follows the regularized leader, "
+                                  "with --constraint and --regularizer"},
     [OPTION_LEARNING_RATE] = {.name = "learning-rate",
                               .kind = KIND_NUMBER,
                               .argument = "X",
@@ -862,7 +863,8 @@ const option_row options[OPTION_TOTAL] = {
                          .number_high = 1.0,
                          .preset = "0",
                          .verbs = TRAIN,
-                         .help = "momentum of SGD. With --workload own the mechanism is designed for it"},
+                         .help = "momentum of sgd, rmsprop and ftrl. With --workload own the mechanism is designed for "
+                                 "it"},
     [OPTION_SCHEDULE] = {.name = "schedule",
                          .kind = KIND_TEXT,
                          .argument = "SCHEDULE",
@@ -879,7 +881,26 @@ const option_row options[OPTION_TOTAL] = {
                       .number_high = 1e12,
                       .preset = "0",
                       .verbs = TRAIN,
-                      .help = "weights are multiplied by 1 - learning rate x X before each step"},
+                      .help = "weights are multiplied by 1 - learning rate x X before each step. Not for ftrl"},
+    [OPTION_CONSTRAINT] = {.name = "constraint",
+                           .kind = KIND_TEXT,
+                           .argument = "SET",
+                           .values = "none|ball:R|box:R|simplex|simplex:R",
+                           .preset = "none",
+                           .verbs = TRAIN,
+                           .help =
+                               "ftrl: the set that the weights stay in: l2 norm at most R, each weight in [-R, R], or "
+                               "no weight below 0 and a sum of R (1 if left out). The private sum is not projected, "
+                               "only the weights are"},
+    [OPTION_REGULARIZER] =
+        {.name = "regularizer",
+         .kind = KIND_TEXT,
+         .argument = "NAME",
+         .values = "l2|l1:LAMBDA|entropy",
+         .preset = "l2",
+         .verbs = TRAIN,
+         .help = "ftrl: l2 is the squared distance from the first weights; l1:LAMBDA adds LAMBDA x the l1 "
+                 "norm in each step, so that many weights are 0; entropy is for a simplex"},
     [OPTION_ZERO_ABOVE] = {.name = "zero-above",
                            .kind = KIND_TEXT,
                            .argument = "X|max:X",
