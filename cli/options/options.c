@@ -294,6 +294,15 @@ const option_row options[OPTION_TOTAL] = {
                              "linear regression, and the learning rate. The answer also has what the noise adds to "
                              "the loss, R^2/2 times the sum of eigenvalue x squared error for the workload "
                              "decay:R*eigenvalue, beside that of independent noise, and the effective dimension"},
+    [OPTION_REGRET] = {.name = "regret",
+                       .kind = KIND_TEXT,
+                       .argument = "D,L|D,L,RATE",
+                       .verbs = EVALUATE,
+                       .help =
+                           "also print an upper bound on the mean regret of private online gradient descent: convex "
+                           "losses whose gradients have a norm of at most L, one unit a step, clip norm L, compared "
+                           "with the best weights within distance D of the first. At the rate that makes it least, or "
+                           "at RATE. Needs --dim and a sigma; for prefix sums"},
     [OPTION_EPSILON] = {.name = "epsilon",
                         .kind = KIND_NUMBER,
                         .argument = "E",
@@ -546,8 +555,9 @@ const option_row options[OPTION_TOTAL] = {
                     .kind = KIND_COUNT,
                     .argument = "M",
                     .count_low = 1,
-                    .verbs = PLAN | REPORT | DESIGN | NOISE,
-                    .help = "numbers in a whole row: the parameters of the model. design, report: default is 1M"},
+                    .verbs = PLAN | REPORT | DESIGN | NOISE | EVALUATE,
+                    .help = "numbers in a whole row: the parameters of the model. design, report: default is 1M. "
+                            "evaluate: for --regret"},
     [OPTION_MEMORY] = {.name = "memory",
                        .kind = KIND_BYTES,
                        .argument = "BYTES",
