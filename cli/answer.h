@@ -5,6 +5,7 @@
 
 #include "output.h"
 #include "problem.h"
+#include "regret.h"
 #include "spectrum.h"
 
 typedef struct optimized {
@@ -18,6 +19,7 @@ typedef struct answer {
     double *per_step;          /* NULL: not asked for */
     const optimized *found_by; /* NULL: nothing was optimized */
     const spectrum *risk;      /* NULL: not asked for */
+    const regret *learning;    /* NULL: not asked for */
     dpmf_privacy privacy;      /* with --epsilon and --delta; sigma 0: not asked for */
 } answer;
 

@@ -14,15 +14,18 @@ int cmd_evaluate(const arguments *given) {
     problem p = {0};
     answer a = {0};
     spectrum risk = {0};
+    regret learning = {0};
     dpmf_loss loss = DPMF_LOSS_RMS;
     double power = 0.0;
     int code = check_guarantee_options(given);
     if (code == 0 && option_given(given, OPTION_SPECTRUM))
         code = spectrum_read(option_text(given, OPTION_SPECTRUM), &risk);
+    if (code == 0) code = regret_read(given, &learning);
     if (code == 0) code = take_loss(given, &loss, &power);
     if (code == 0 && option_is(given, OPTION_NORMALIZE, "within"))
         code = fail(EXIT_USAGE, "--normalize within is for optimize: evaluate accepts none and after");
     if (code == 0) code = given->operand != NULL ? problem_from_file(given, &p) : problem_from_options(given, &p);
+    if (code == 0) code = regret_check(given, &p, &learning);
     if (code == 0 && option_given(given, OPTION_PER_STEP)) {
         a.per_step = allocate(dpmf_workload_get(p.workload).steps, sizeof *a.per_step);
         if (a.per_step == NULL) code = fail_memory();
@@ -31,6 +34,10 @@ int cmd_evaluate(const arguments *given) {
     if (code == 0 && option_given(given, OPTION_SPECTRUM)) {
         code = spectrum_evaluate(given, &p, &risk);
         a.risk = &risk;
+    }
+    if (code == 0 && option_given(given, OPTION_REGRET)) {
+        code = regret_evaluate(&p, &a.found, a.privacy.sigma, &learning);
+        a.learning = &learning;
     }
     if (code == 0) code = print_answer(given, &p, &a);
     free(a.per_step);
@@ -288,6 +295,7 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
         json_double(t, "noise_max", a->privacy.sigma * a->found.max_loss);
     }
     if (a->risk != NULL) json_spectrum(t, a->risk);
+    if (a->learning != NULL) json_regret(t, a->learning);
     int code = a->found_by == NULL ? 0 : json_optimized(t, p, a->found_by);
     json_end(t);
     return code;
@@ -346,6 +354,7 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
         table_upper(t, "RMS noise", a->privacy.sigma * a->found.rms_loss, "sigma x RMS loss");
     }
     if (a->risk != NULL) table_spectrum(t, a->risk);
+    if (a->learning != NULL) table_regret(t, a->learning);
     if (a->per_step == NULL) return;
     text_add(t, "\nstep      error (%s)\n", dpmf_certainty_name(a->found.sensitivity.kind));
     for (int64_t i = 0; i < steps; i++)

@@ -34,8 +34,16 @@ static int check_usage(const arguments *given) {
     if (option_given(given, OPTION_LEDGER) && option_given(given, OPTION_NOISELESS))
         return fail(EXIT_USAGE,
                     "--ledger and --noiseless exclude each other: without noise there is nothing to account for");
-    if (option_is(given, OPTION_OPTIMIZER, "adam") && option_given(given, OPTION_MOMENTUM))
-        return fail(EXIT_USAGE, "--momentum belongs to --optimizer sgd");
+    const bool ftrl = option_is(given, OPTION_OPTIMIZER, "ftrl");
+    if ((option_is(given, OPTION_OPTIMIZER, "adam") || option_is(given, OPTION_OPTIMIZER, "adagrad")) &&
+        option_given(given, OPTION_MOMENTUM))
+        return fail(EXIT_USAGE, "--momentum belongs to --optimizer sgd, rmsprop and ftrl");
+    if (ftrl && option_given(given, OPTION_DECAY))
+        return fail(EXIT_USAGE, "--decay: ftrl has --regularizer in its place");
+    static const option_id leader[] = {OPTION_CONSTRAINT, OPTION_REGULARIZER};
+    for (size_t i = 0; i < sizeof leader / sizeof *leader; ++i)
+        if (option_given(given, leader[i]) && !ftrl)
+            return fail(EXIT_USAGE, "--%s needs --optimizer ftrl", options[leader[i]].name);
     static const option_id local[] = {OPTION_LOCAL_RATE, OPTION_LOCAL_BATCH};
     for (size_t i = 0; i < sizeof local / sizeof *local; ++i)
         if (option_given(given, local[i]) && !option_given(given, OPTION_LOCAL_STEPS))
@@ -70,6 +78,61 @@ static int read_zero_above(training *t) {
         return 0;
     return fail(EXIT_USAGE, "--zero-above %s: a number from 0 to 1e300 is accepted, or max: and one above 0",
                 show(text, shown));
+}
+
+static dpmf_optimizer optimizer_of(const arguments *given) {
+    static const char *const names[] = {"sgd", "adam", "adagrad", "rmsprop", "ftrl"};
+    int found = 0;
+    for (int i = 0; i < 5; i++)
+        if (option_is(given, OPTION_OPTIMIZER, names[i])) found = i;
+    return (dpmf_optimizer)found;
+}
+
+/* NAME, or NAME:X with a number above 0; *x keeps what it is without one. */
+static bool is_named(const char *text, const char *name, double *x) {
+    const size_t length = strlen(name);
+    double value = 0.0;
+    if (strncmp(text, name, length) != 0) return false;
+    if (text[length] == '\0') return *x > 0.0;
+    if (text[length] != ':' || !read_number(text + length + 1, &value) || !(value > 0.0) || !(value <= 1e12))
+        return false;
+    *x = value;
+    return true;
+}
+
+/* The set and the regularizer of ftrl. */
+static int read_leader(training *t) {
+    static const char *const sets[] = {"none", "ball", "box", "simplex"};
+    dpmf_trainer_options *o = &t->how;
+    const char *set = option_text(t->given, OPTION_CONSTRAINT);
+    const char *regularizer = option_text(t->given, OPTION_REGULARIZER);
+    char shown[SHOWN];
+    int found = strcmp(set, sets[0]) == 0 ? 0 : -1;
+    for (int i = 1; i < 4 && found < 0; i++) {
+        o->radius = strcmp(sets[i], "simplex") == 0 ? 1.0 : 0.0;
+        if (is_named(set, sets[i], &o->radius)) found = i;
+    }
+    if (found < 0)
+        return fail(
+            EXIT_USAGE,
+            "--constraint %s: none, ball:R, box:R, simplex and simplex:R are accepted, R above 0 and up to 1e12",
+            show(set, shown));
+    o->constraint = (dpmf_weight_set)found;
+    if (strcmp(regularizer, "l2") == 0) return 0;
+    if (strcmp(regularizer, "entropy") == 0)
+        o->regularizer = DPMF_REGULARIZER_ENTROPY;
+    else if (is_named(regularizer, "l1", &o->l1))
+        o->regularizer = DPMF_REGULARIZER_L1;
+    else
+        return fail(EXIT_USAGE,
+                    "--regularizer %s: l2, l1:LAMBDA and entropy are accepted, LAMBDA above 0 and up to 1e12",
+                    show(regularizer, shown));
+    if (o->regularizer == DPMF_REGULARIZER_ENTROPY && o->constraint != DPMF_WEIGHTS_SIMPLEX)
+        return fail(EXIT_USAGE, "--regularizer entropy needs --constraint simplex");
+    if (o->regularizer == DPMF_REGULARIZER_L1 && o->constraint == DPMF_WEIGHTS_SIMPLEX)
+        return fail(EXIT_USAGE, "--regularizer l1 with --constraint simplex, where the l1 norm is constant: none, ball "
+                                "and box are accepted");
+    return 0;
 }
 
 /*
@@ -133,7 +196,7 @@ static int read_options(training *t) {
     o->local_rate = given->number[OPTION_LOCAL_RATE];
     o->local_batch = given->count[OPTION_LOCAL_BATCH];
     o->by_unit = training_by_user(t);
-    o->optimizer = option_is(given, OPTION_OPTIMIZER, "adam") ? DPMF_OPTIMIZER_ADAM : DPMF_OPTIMIZER_SGD;
+    o->optimizer = optimizer_of(given);
     o->learning_rate = given->number[OPTION_LEARNING_RATE];
     o->momentum = given->number[OPTION_MOMENTUM];
     o->decay = given->number[OPTION_DECAY];
@@ -147,7 +210,8 @@ static int read_options(training *t) {
         o->reduce = training_together->reduce;
     }
     o->state_now = o->state != NULL && option_given(given, OPTION_LEDGER);
-    return read_zero_above(t);
+    int code = read_leader(t);
+    return code != 0 ? code : read_zero_above(t);
 }
 
 /* An existing checkpoint is continued; one of another run is refused. */

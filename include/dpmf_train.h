@@ -134,7 +134,36 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_slice(const dpmf_dataset *data
  * 2  The trainer
  * --------------------------------------------------------------------------------------------------------------- */
 
-typedef enum dpmf_optimizer { DPMF_OPTIMIZER_SGD = 0, DPMF_OPTIMIZER_ADAM } dpmf_optimizer;
+typedef enum dpmf_optimizer {
+    DPMF_OPTIMIZER_SGD = 0,
+    DPMF_OPTIMIZER_ADAM,
+    DPMF_OPTIMIZER_ADAGRAD, /* Duchi, Hazan and Singer 2011 */
+    DPMF_OPTIMIZER_RMSPROP, /* Tieleman and Hinton 2012 */
+    DPMF_OPTIMIZER_FTRL     /* follow the regularized leader: see below */
+} dpmf_optimizer;
+
+/*
+ * DP-FTRL, also known as dual averaging or lazy mirror descent (Pillutla et al. 2025, Section 1.10.2): after step t the
+ * weights are
+ *
+ *     argmin over w in Theta of  <s, w> + h(w)/learning_rate,    s = the private sum of schedule[j] x gradient j, j <= t.
+ *
+ * s is the prefix sum with its noise, never projected; only the weights are. That is not projected SGD, which forgets the part
+ * of a step that leaves Theta. Without a constraint and with the squared distance it is SGD, bit for bit. All of it acts on
+ * private sums: post-processing. With momentum s sums the momentum's updates instead (Kairouz et al. 2021).
+ */
+typedef enum dpmf_weight_set { /* Theta, of all weights together; R = radius */
+                               DPMF_WEIGHTS_FREE = 0,
+                               DPMF_WEIGHTS_BALL,   /* l2 norm at most R */
+                               DPMF_WEIGHTS_BOX,    /* each weight in [-R, R] */
+                               DPMF_WEIGHTS_SIMPLEX /* no weight below 0, and their sum is R */
+} dpmf_weight_set;
+
+typedef enum dpmf_regularizer {
+    DPMF_REGULARIZER_SQUARED = 0, /* h(w) = |w - w_0|^2/2, w_0 the first weights, moved to the nearest point of Theta */
+    DPMF_REGULARIZER_L1,          /* and l1 x |w|_1 x learning_rate x (schedule[0] + ... + schedule[t]): Xiao 2009 */
+    DPMF_REGULARIZER_ENTROPY /* h(w) = sum w ln w, of a simplex alone: multiplicative weights; w_0 has equal weights */
+} dpmf_regularizer;
 
 typedef struct dpmf_trainer_options {
     int64_t hidden;    /* 0: softmax regression; else one hidden layer with this number of units */
@@ -145,10 +174,10 @@ typedef struct dpmf_trainer_options {
     int by_unit;       /* 1: the unit is the user: the mean of all its examples' gradients is clipped */
     dpmf_optimizer optimizer;
     double learning_rate;
-    double momentum;        /* sgd: m <- momentum m + g, as in the workload; in [0, 1) */
-    int nesterov;           /* sgd: 1: g + momentum m is used instead of m */
+    double momentum;        /* sgd, rmsprop, ftrl: m <- momentum m + g, as in the workload; in [0, 1) */
+    int nesterov;           /* sgd, ftrl: 1: g + momentum m is used instead of m */
     double beta1, beta2;    /* adam */
-    double adam_epsilon;    /* adam */
+    double adam_epsilon;    /* adam, adagrad, rmsprop: added to the root of the second moment */
     double decay;           /* weights are multiplied by 1 - learning rate x decay before each step */
     const double *schedule; /* NULL or `steps` factors >= 0 of the learning rate, copied */
     uint64_t seed;          /* of the initial weights; not secret */
@@ -176,7 +205,12 @@ typedef struct dpmf_trainer_options {
      */
     int64_t local_steps;
     double local_rate;
-    int64_t local_batch; /* 0: all */
+    int64_t local_batch;          /* 0: all */
+    double smoothing;             /* rmsprop: of the squares, in [0, 1) */
+    dpmf_weight_set constraint;   /* ftrl */
+    double radius;                /* of the constraint, above 0; 0 without one */
+    dpmf_regularizer regularizer; /* ftrl */
+    double l1;                    /* of the regularizer L1, above 0; else 0 */
 } dpmf_trainer_options;
 
 /*
@@ -186,7 +220,7 @@ typedef struct dpmf_trainer_options {
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_schedule_parse(const char *text, int64_t steps, double *factors);
 
-/* Softmax regression by SGD: clip 1, learning rate 0.5, no momentum; Adam's 0.9, 0.999 and 1e-8. */
+/* Softmax regression by SGD: clip 1, learning rate 0.5, no momentum; Adam's 0.9, 0.999 and 1e-8; RMSprop's 0.99. */
 DPMF_API dpmf_trainer_options dpmf_trainer_options_defaults(void);
 
 typedef struct dpmf_trainer dpmf_trainer;

@@ -61,6 +61,32 @@ static void add_double(base_text *w, const char *name, double value) {
     add_text(w, name, text);
 }
 
+/* A line per setting that the optimizer has. */
+static void add_optimizer(base_text *w, const dpmf_trainer_options *o) {
+    static const char *const names[] = {"sgd", "adam", "adagrad", "rmsprop", "ftrl"};
+    static const char *const sets[] = {"none", "ball", "box", "simplex"};
+    static const char *const regularizers[] = {"squared distance", "l1", "entropy"};
+    add_text(w, "optimizer", names[o->optimizer]);
+    add_double(w, "learning rate", o->learning_rate);
+    if (o->optimizer == DPMF_OPTIMIZER_ADAM) {
+        add_double(w, "beta1", o->beta1);
+        add_double(w, "beta2", o->beta2);
+        add_double(w, "adam epsilon", o->adam_epsilon);
+    } else {
+        add_double(w, "momentum", o->momentum);
+        add_integer(w, "nesterov", o->nesterov != 0);
+    }
+    add_double(w, "decay", o->decay);
+    if (o->optimizer == DPMF_OPTIMIZER_RMSPROP) add_double(w, "smoothing", o->smoothing);
+    if (o->optimizer == DPMF_OPTIMIZER_ADAGRAD || o->optimizer == DPMF_OPTIMIZER_RMSPROP)
+        add_double(w, "epsilon", o->adam_epsilon);
+    if (o->optimizer != DPMF_OPTIMIZER_FTRL) return;
+    add_text(w, "constraint", sets[o->constraint]);
+    add_double(w, "radius", o->radius);
+    add_text(w, "regularizer", regularizers[o->regularizer]);
+    add_double(w, "l1", o->l1);
+}
+
 dpmf_status train_identify(const dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE], char **identity, char shared[65]) {
     dpmf_status status = DPMF_OK;
     uint8_t commitment[32];
@@ -94,17 +120,7 @@ dpmf_status train_identify(const dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZ
     add_text(&w, "sampler", dpmf_sampler_get(t->sampler).text);
     add_integer(&w, "units", dpmf_sampler_identify(t->sampler).units);
     add_text(&w, "sampler's key", dpmf_sampler_identify(t->sampler).key);
-    add_text(&w, "optimizer", o->optimizer == DPMF_OPTIMIZER_ADAM ? "adam" : "sgd");
-    add_double(&w, "learning rate", o->learning_rate);
-    if (o->optimizer == DPMF_OPTIMIZER_ADAM) {
-        add_double(&w, "beta1", o->beta1);
-        add_double(&w, "beta2", o->beta2);
-        add_double(&w, "adam epsilon", o->adam_epsilon);
-    } else {
-        add_double(&w, "momentum", o->momentum);
-        add_integer(&w, "nesterov", o->nesterov != 0);
-    }
-    add_double(&w, "decay", o->decay);
+    add_optimizer(&w, o);
     char digest[65] = "constant";
     const base_part schedule = {t->stepper.schedule, (size_t)t->steps * sizeof(double)};
     if (t->stepper.schedule != NULL) TRY_DONE(base_sha256(1, &schedule, digest));

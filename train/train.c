@@ -29,7 +29,8 @@ dpmf_trainer_options dpmf_trainer_options_defaults(void) {
                                   .beta2 = 0.999,
                                   .adam_epsilon = 1e-8,
                                   .parts = 1,
-                                  .run = dpmf_run_defaults()};
+                                  .run = dpmf_run_defaults(),
+                                  .smoothing = 0.99};
 }
 
 int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden) {
@@ -181,6 +182,7 @@ static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE
     TRY(base_alloc(t->model.dim, sizeof(float), "the sum of a step", (void **)&t->released));
     TRY(base_alloc(dpmf_sampler_get(t->sampler).capacity, sizeof(int64_t), "a batch", (void **)&t->batch));
     TRY(train_model_start(&t->model, o->seed, t->weights));
+    train_stepper_begin(&t->stepper, t->weights);
     TRY(base_pool_create(o->run.threads, &t->pool));
     memcpy(t->data_digest, t->data->digest, sizeof t->data_digest);
     TRY(train_identify(t, key, &t->identity, t->shared));
@@ -361,6 +363,9 @@ double dpmf_trainer_noise_seconds(const dpmf_trainer *trainer) {
  *     SGD    m <- beta m + g,  u = m, or g + beta m (Nesterov),      w <- (1 - eta lambda) w - eta u
  *     Adam   m <- beta1 m + (1-beta1) g,  v <- beta2 v + (1-beta2) g^2,
  *            u = m/(1 - beta1^(t+1)) / (sqrt(v/(1 - beta2^(t+1))) + epsilon)       (Kingma and Ba 2015), decay as above
+ *     Adagrad  v <- v + g^2,                    u = g/(sqrt(v) + epsilon)    (Duchi, Hazan and Singer 2011), decay as above
+ *     RMSprop  v <- rho v + (1-rho) g^2,  m <- beta m + g/(sqrt(v) + epsilon),  u = m (Tieleman and Hinton 2012), decay
+ *     FTRL   z <- z - eta u, u as for SGD,       w <- the weights of z (train/ftrl.c)
  *
  * with eta = learning rate x schedule[t]. SGD is the recursion of the named workloads (dpmf.h, section 2), so that
  * w_t - w_0 = -rate (A g)_t where lambda = 0.
@@ -373,8 +378,10 @@ static dpmf_status check_between(const char *name, double value, double low, dou
 
 static dpmf_status check_options(const dpmf_trainer_options *o) {
     const double largest = 1e30; /* beyond what float weights can follow */
-    if (o->optimizer != DPMF_OPTIMIZER_SGD && o->optimizer != DPMF_OPTIMIZER_ADAM)
-        return base_fail(DPMF_ERROR_ARGUMENT, "optimizer %d, accepted: 0 (SGD), 1 (Adam)", (int)o->optimizer);
+    if ((int)o->optimizer < 0 || o->optimizer > DPMF_OPTIMIZER_FTRL)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "optimizer %d, accepted: 0 (SGD), 1 (Adam), 2 (Adagrad), 3 (RMSprop), 4 (FTRL)",
+                         (int)o->optimizer);
     if (!(o->learning_rate > 0.0) || !(o->learning_rate < largest))
         return base_fail(DPMF_ERROR_ARGUMENT, "learning_rate = %g, accepted: above 0 and below %g", o->learning_rate,
                          largest);
@@ -385,8 +392,16 @@ static dpmf_status check_options(const dpmf_trainer_options *o) {
     if (!(o->adam_epsilon > 0.0) || !(o->adam_epsilon < largest))
         return base_fail(DPMF_ERROR_ARGUMENT, "adam_epsilon = %g, accepted: above 0 and below %g", o->adam_epsilon,
                          largest);
+    TRY(check_between("smoothing", o->smoothing, 0.0, 1.0));
     if (o->optimizer == DPMF_OPTIMIZER_ADAM && (o->momentum != 0.0 || o->nesterov))
         return base_fail(DPMF_ERROR_ARGUMENT, "momentum = %g with Adam, accepted: 0; Adam has beta1", o->momentum);
+    if (o->optimizer == DPMF_OPTIMIZER_ADAGRAD && o->momentum != 0.0)
+        return base_fail(DPMF_ERROR_ARGUMENT, "momentum = %g with Adagrad, accepted: 0", o->momentum);
+    if (o->nesterov && o->optimizer != DPMF_OPTIMIZER_SGD && o->optimizer != DPMF_OPTIMIZER_FTRL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "nesterov with optimizer %d, accepted: with 0 (SGD) and 4 (FTRL)",
+                         (int)o->optimizer);
+    if (o->optimizer == DPMF_OPTIMIZER_FTRL && o->decay != 0.0)
+        return base_fail(DPMF_ERROR_ARGUMENT, "decay = %g with FTRL, accepted: 0; FTRL has a regularizer", o->decay);
     return DPMF_OK;
 }
 
@@ -399,6 +414,7 @@ dpmf_status train_stepper_open(const dpmf_trainer_options *o, int64_t steps, int
                           .beta2 = o->beta2,
                           .adam_epsilon = o->adam_epsilon,
                           .decay = o->decay,
+                          .smoothing = o->smoothing,
                           .nesterov = o->nesterov != 0,
                           .dim = dim};
     TRY(check_options(o));
@@ -412,11 +428,17 @@ dpmf_status train_stepper_open(const dpmf_trainer_options *o, int64_t steps, int
                              "decay = %g with learning rate %g, accepted: a product below 1 in every step", o->decay,
                              o->learning_rate * factor);
     }
-    made.states = o->optimizer == DPMF_OPTIMIZER_ADAM ? 2 : o->momentum > 0.0;
+    made.states = o->optimizer == DPMF_OPTIMIZER_ADAM ? 2 : (o->momentum > 0.0) + (o->optimizer != DPMF_OPTIMIZER_SGD);
+    TRY_DONE(train_leader_open(o, dim, &made.leader));
     TRY_DONE(base_alloc(made.states * dim, sizeof(float), "the optimizer", (void **)&made.state));
     if (o->schedule != NULL) {
         TRY_DONE(base_alloc_doubles(steps, "the schedule", &made.schedule));
         memcpy(made.schedule, o->schedule, (size_t)steps * sizeof *made.schedule);
+    }
+    if (o->schedule != NULL && o->regularizer == DPMF_REGULARIZER_L1) {
+        TRY_DONE(base_alloc_doubles(steps, "the sums of the schedule", &made.passed));
+        for (int64_t t = 0; t < steps; t++)
+            made.passed[t] = (t > 0 ? made.passed[t - 1] : 0.0) + o->schedule[t];
     }
 done:
     if (status == DPMF_OK)
@@ -429,6 +451,8 @@ done:
 void train_stepper_close(train_stepper *stepper) {
     base_free(stepper->state);
     base_free(stepper->schedule);
+    base_free(stepper->passed);
+    train_leader_close(&stepper->leader);
     *stepper = (train_stepper){0};
 }
 
@@ -455,22 +479,80 @@ static void step_adam(train_stepper *s, int64_t t, double rate, const float *sum
     }
 }
 
+/* Adagrad and RMSprop, whose momentum is of the scaled gradients. */
+static void step_scaled(train_stepper *s, double rate, const float *sums, double scale, float *weights) {
+    float *second = s->state, *moving = s->states > 1 ? s->state + s->dim : NULL;
+    const int forgets = s->kind == DPMF_OPTIMIZER_RMSPROP;
+    const double keep = 1.0 - rate * s->decay, old = forgets ? s->smoothing : 1.0;
+    const double fresh = forgets ? 1.0 - s->smoothing : 1.0;
+    for (int64_t i = 0; i < s->dim; i++) {
+        const double g = (double)sums[i] * scale;
+        const double v = old * (double)second[i] + fresh * g * g;
+        double u = g / (sqrt(v) + s->adam_epsilon);
+        second[i] = (float)v;
+        if (moving != NULL) {
+            u += s->momentum * (double)moving[i];
+            moving[i] = (float)u;
+        }
+        weights[i] = (float)(keep * (double)weights[i] - rate * u);
+    }
+}
+
+/* SGD with momentum moves `moved`. */
+static void step_sgd(train_stepper *s, double rate, const float *sums, double scale, float *moved) {
+    const double keep = 1.0 - rate * s->decay, beta = s->momentum;
+    for (int64_t i = 0; i < s->dim; i++) {
+        const double g = (double)sums[i] * scale;
+        double u = g;
+        if (beta > 0.0) {
+            const double m = beta * (double)s->state[i] + g;
+            s->state[i] = (float)m;
+            u = s->nesterov ? g + beta * m : m;
+        }
+        moved[i] = (float)(keep * (double)moved[i] - rate * u);
+    }
+}
+
+/* z of FTRL: the last row of the state. */
+static float *dual_of(const train_stepper *s) {
+    return s->state + (s->states - 1) * s->dim;
+}
+
+/* learning rate x l1 x (schedule[0] + ... + schedule[t]) */
+static double threshold_after(const train_stepper *s, int64_t t) {
+    if (s->leader.regularizer != DPMF_REGULARIZER_L1) return 0.0;
+    return s->learning_rate * s->leader.l1 * (s->passed != NULL ? s->passed[t] : (double)(t + 1));
+}
+
+void train_stepper_begin(train_stepper *s, float *weights) {
+    if (s->kind != DPMF_OPTIMIZER_FTRL) return;
+    float *z = dual_of(s);
+    if (s->leader.regularizer == DPMF_REGULARIZER_ENTROPY) {
+        train_leader_weights(&s->leader, s->dim, 0.0, z, weights); /* z is 0: equal weights */
+        return;
+    }
+    memcpy(z, weights, (size_t)s->dim * sizeof *z);
+    train_leader_weights(&s->leader, s->dim, 0.0, z, weights);
+    memcpy(z, weights, (size_t)s->dim * sizeof *z);
+}
+
 void train_stepper_step(train_stepper *s, int64_t t, const float *sums, double expected, float *weights) {
     const double rate = s->learning_rate * (s->schedule != NULL ? s->schedule[t] : 1.0);
-    if (s->kind == DPMF_OPTIMIZER_ADAM)
-        step_adam(s, t, rate, sums, 1.0 / expected, weights);
-    else {
-        double scale = 1.0 / expected;
-        const double keep = 1.0 - rate * s->decay, beta = s->momentum;
-        for (int64_t i = 0; i < s->dim; i++) {
-            const double g = (double)sums[i] * scale;
-            double u = g;
-            if (s->states > 0) {
-                const double m = beta * (double)s->state[i] + g;
-                s->state[i] = (float)m;
-                u = s->nesterov ? g + beta * m : m;
-            }
-            weights[i] = (float)(keep * (double)weights[i] - rate * u);
-        }
+    const double scale = 1.0 / expected;
+    switch (s->kind) {
+    case DPMF_OPTIMIZER_ADAM:
+        step_adam(s, t, rate, sums, scale, weights);
+        break;
+    case DPMF_OPTIMIZER_ADAGRAD:
+    case DPMF_OPTIMIZER_RMSPROP:
+        step_scaled(s, rate, sums, scale, weights);
+        break;
+    case DPMF_OPTIMIZER_FTRL:
+        step_sgd(s, rate, sums, scale, dual_of(s));
+        train_leader_weights(&s->leader, s->dim, threshold_after(s, t), dual_of(s), weights);
+        break;
+    case DPMF_OPTIMIZER_SGD:
+        step_sgd(s, rate, sums, scale, weights);
+        break;
     }
 }

@@ -283,21 +283,45 @@ void train_gradient_free(train_gradient *gradient);
 DPMF_MUST_CHECK dpmf_status train_gradient_sum(train_gradient *gradient, const float *weights, int64_t count,
                                                const int64_t *batch, int64_t part, int64_t parts);
 
+/* ---- follow the regularized leader: from a dual vector to weights (train/ftrl.c) ---- */
+
+typedef struct train_leader {
+    dpmf_weight_set constraint;
+    double radius;
+    dpmf_regularizer regularizer;
+    double l1;
+    double *room; /* for dim numbers, where a simplex needs it */
+} train_leader;
+
+DPMF_MUST_CHECK dpmf_status train_leader_open(const dpmf_trainer_options *options, int64_t dim, train_leader *out);
+void train_leader_close(train_leader *leader);
+
+/*
+ * The weights in Theta that minimise <-z, w> + |w|^2/2 + threshold |w|_1, or <-z, w> + sum w ln w with entropy, which
+ * moves z to the largest entry 0: the answer stays the same. If an entry of z is not finite, all weights are NaN.
+ */
+void train_leader_weights(const train_leader *leader, int64_t dim, double threshold, float *z, float *weights);
+
 /* ---- the optimizer (train/train.c) ---- */
 
 typedef struct train_stepper {
     dpmf_optimizer kind;
-    double learning_rate, momentum, beta1, beta2, adam_epsilon, decay;
+    double learning_rate, momentum, beta1, beta2, adam_epsilon, decay, smoothing;
     int nesterov;
     double *schedule; /* NULL, or one factor a step */
+    double *passed;   /* its running sums, where FTRL's L1 needs them */
     int64_t dim;
     int states; /* rows of `state`: 0, 1 or 2 */
     float *state;
+    train_leader leader;
 } train_stepper;
 
 DPMF_MUST_CHECK dpmf_status train_stepper_open(const dpmf_trainer_options *options, int64_t steps, int64_t dim,
                                                train_stepper *out);
 void train_stepper_close(train_stepper *stepper);
+
+/* Before step 0: the weights that training begins with, for a model's own. */
+void train_stepper_begin(train_stepper *stepper, float *weights);
 
 /* weights <- the next weights, for the gradient sums/expected of step t. */
 void train_stepper_step(train_stepper *stepper, int64_t t, const float *sums, double expected, float *weights);

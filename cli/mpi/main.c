@@ -265,6 +265,9 @@ static int write_terms(const training *t, char out[TERMS_MAX]) {
                  option_given(t->given, OPTION_PUBLIC_TEST_CURVE) ? "kept" : "none",
                  option_text(t->given, OPTION_FEATURES), option_given(t->given, OPTION_LEDGER) ? "kept" : "none",
                  o->zero_largest, (long long)o->local_steps, o->local_rate, (long long)o->local_batch, o->gamma);
+    if (length > 0 && length < TERMS_MAX)
+        length += snprintf(out + length, (size_t)(TERMS_MAX - length), "constraint: %d %.17g\nregularizer: %d %.17g\n",
+                           (int)o->constraint, o->radius, (int)o->regularizer, o->l1);
     return length > 0 && length < TERMS_MAX ? 0 : fail(EXIT_UNABLE, "the names of columns are too long");
 }
 

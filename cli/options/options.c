@@ -294,6 +294,15 @@ const option_row options[OPTION_TOTAL] = {
                              "linear regression, and the learning rate. The answer also has what the noise adds to "
                              "the loss, R^2/2 times the sum of eigenvalue x squared error for the workload "
                              "decay:R*eigenvalue, beside that of independent noise, and the effective dimension"},
+    [OPTION_REGRET] = {.name = "regret",
+                       .kind = KIND_TEXT,
+                       .argument = "D,L|D,L,RATE",
+                       .verbs = EVALUATE,
+                       .help =
+                           "also print an upper bound on the mean regret of private online gradient descent: convex "
+                           "losses whose gradients have a norm of at most L, one unit a step, clip norm L, compared "
+                           "with the best weights within distance D of the first. At the rate that makes it least, or "
+                           "at RATE. Needs --dim and a sigma; for prefix sums"},
     [OPTION_EPSILON] = {.name = "epsilon",
                         .kind = KIND_NUMBER,
                         .argument = "E",
@@ -546,8 +555,9 @@ const option_row options[OPTION_TOTAL] = {
                     .kind = KIND_COUNT,
                     .argument = "M",
                     .count_low = 1,
-                    .verbs = PLAN | REPORT | DESIGN | NOISE,
-                    .help = "numbers in a whole row: the parameters of the model. design, report: default is 1M"},
+                    .verbs = PLAN | REPORT | DESIGN | NOISE | EVALUATE,
+                    .help = "numbers in a whole row: the parameters of the model. design, report: default is 1M. "
+                            "evaluate: for --regret"},
     [OPTION_MEMORY] = {.name = "memory",
                        .kind = KIND_BYTES,
                        .argument = "BYTES",
@@ -843,10 +853,11 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_OPTIMIZER] = {.name = "optimizer",
                           .kind = KIND_CHOICE,
                           .argument = "NAME",
-                          .values = "sgd|adam",
+                          .values = "sgd|adam|adagrad|rmsprop|ftrl",
                           .preset = "sgd",
                           .verbs = TRAIN,
-                          .help = "the optimizer that uses the private gradients"},
+                          .help = "the optimizer that uses the private gradients. ftrl follows the regularized leader, "
+                                  "with --constraint and --regularizer"},
     [OPTION_LEARNING_RATE] = {.name = "learning-rate",
                               .kind = KIND_NUMBER,
                               .argument = "X",
@@ -862,7 +873,8 @@ const option_row options[OPTION_TOTAL] = {
                          .number_high = 1.0,
                          .preset = "0",
                          .verbs = TRAIN,
-                         .help = "momentum of SGD. With --workload own the mechanism is designed for it"},
+                         .help = "momentum of sgd, rmsprop and ftrl. With --workload own the mechanism is designed for "
+                                 "it"},
     [OPTION_SCHEDULE] = {.name = "schedule",
                          .kind = KIND_TEXT,
                          .argument = "SCHEDULE",
@@ -879,7 +891,7 @@ const option_row options[OPTION_TOTAL] = {
                       .number_high = 1e12,
                       .preset = "0",
                       .verbs = TRAIN,
-                      .help = "weights are multiplied by 1 - learning rate x X before each step"},
+                      .help = "weights are multiplied by 1 - learning rate x X before each step. Not for ftrl"},
     [OPTION_CLIPPING] = {.name = "clipping",
                          .kind = KIND_TEXT,
                          .argument = "norm|auto[:GAMMA]",
@@ -888,6 +900,25 @@ const option_row options[OPTION_TOTAL] = {
                          .help = "norm: gradients (or updates) longer than --clip Z are shortened to it; auto: every "
                                  "gradient g becomes Z g/(|g| + GAMMA), so that no Z has to be searched (AUTO-S). "
                                  "Default GAMMA: 0.01"},
+    [OPTION_CONSTRAINT] = {.name = "constraint",
+                           .kind = KIND_TEXT,
+                           .argument = "SET",
+                           .values = "none|ball:R|box:R|simplex|simplex:R",
+                           .preset = "none",
+                           .verbs = TRAIN,
+                           .help =
+                               "ftrl: the set that the weights stay in: l2 norm at most R, each weight in [-R, R], or "
+                               "no weight below 0 and a sum of R (1 if left out). The private sum is not projected, "
+                               "only the weights are"},
+    [OPTION_REGULARIZER] =
+        {.name = "regularizer",
+         .kind = KIND_TEXT,
+         .argument = "NAME",
+         .values = "l2|l1:LAMBDA|entropy",
+         .preset = "l2",
+         .verbs = TRAIN,
+         .help = "ftrl: l2 is the squared distance from the first weights; l1:LAMBDA adds LAMBDA x the l1 "
+                 "norm in each step, so that many weights are 0; entropy is for a simplex"},
     [OPTION_ZERO_ABOVE] = {.name = "zero-above",
                            .kind = KIND_TEXT,
                            .argument = "X|max:X",

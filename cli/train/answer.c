@@ -102,9 +102,32 @@ static const char *evaluated_on(const training *t) {
     return option_given(t->given, OPTION_HOLD_OUT) ? "hold-out" : "test";
 }
 
+/* An optimizer with a second moment, and as many bands as make `design` give the same advice. */
+static bool needs_advice(const training *t) {
+    enum { FEW_BANDS = 8 };
+    const dpmf_optimizer kind = t->how.optimizer;
+    if (t->how.noiseless || kind == DPMF_OPTIMIZER_SGD || kind == DPMF_OPTIMIZER_FTRL) return false;
+    return dpmf_strategy_get(dpmf_mechanism_get(t->mechanism).strategy).bands > FEW_BANDS;
+}
+
+/* Empty: none. */
+static void add_advice(const training *t, char out[STATEMENT_MAX]) {
+    out[0] = '\0';
+    if (needs_advice(t))
+        snprintf(out, STATEMENT_MAX,
+                 "With an adaptive optimizer such as %s, fewer bands can train better than the noise alone suggests "
+                 "(McKenna 2024, Section 4.3): this mechanism has %lld; try --family identity, which has 1, or a FILE "
+                 "that `dpmf optimize --family banded-toeplitz --bands B` made with a few.",
+                 option_text(t->given, OPTION_OPTIMIZER),
+                 (long long)dpmf_strategy_get(dpmf_mechanism_get(t->mechanism).strategy).bands);
+}
+
 /* NULL: not applicable. */
 static void print_json(const training *t, const guarantee *g, text_buffer *out) {
     const dpmf_mechanism *m = t->mechanism;
+    const bool ftrl = t->how.optimizer == DPMF_OPTIMIZER_FTRL;
+    char advice[STATEMENT_MAX];
+    add_advice(t, advice);
     json_begin(out);
     json_double(out, "test_accuracy", t->accuracy);
     json_double(out, "test_loss", t->loss);
@@ -136,6 +159,8 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_text(out, "optimizer", option_text(t->given, OPTION_OPTIMIZER));
     json_double(out, "learning_rate", t->how.learning_rate);
     json_double(out, "momentum", t->how.momentum);
+    json_text(out, "constraint", ftrl ? option_text(t->given, OPTION_CONSTRAINT) : NULL);
+    json_text(out, "regularizer", ftrl ? option_text(t->given, OPTION_REGULARIZER) : NULL);
     json_text(out, "schedule", option_text(t->given, OPTION_SCHEDULE));
     json_integer(out, "resumed_at", t->resumed_at);
     json_double(out, "seconds", t->seconds);
@@ -145,6 +170,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_text(out, "digest", t->how.noiseless ? NULL : dpmf_mechanism_get(m).digest);
     json_text(out, "out", t->given->text[OPTION_OUT]);
     json_text(out, "test_curve", t->given->text[OPTION_PUBLIC_TEST_CURVE]);
+    json_text(out, "advice", advice[0] != '\0' ? advice : NULL);
     json_text(out, "statement", g->statement);
     if (g->known)
         json_protected(out, &g->how);
@@ -154,6 +180,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
 }
 
 static void print_table(const training *t, const guarantee *g, text_buffer *out) {
+    char advice[STATEMENT_MAX];
     if (!option_is(t->given, OPTION_FEATURES, "none"))
         table_text(out, "features", option_text(t->given, OPTION_FEATURES));
     table_text(out, "model", option_text(t->given, OPTION_MODEL));
@@ -166,6 +193,11 @@ static void print_table(const training *t, const guarantee *g, text_buffer *out)
         table_double(out, "local rate", t->how.local_rate, NULL);
     }
     if (t->how.local_batch > 0) table_integer(out, "local batch", t->how.local_batch);
+    table_text(out, "optimizer", option_text(t->given, OPTION_OPTIMIZER));
+    if (t->how.constraint != DPMF_WEIGHTS_FREE)
+        table_text(out, "  constraint", option_text(t->given, OPTION_CONSTRAINT));
+    if (t->how.regularizer != DPMF_REGULARIZER_SQUARED)
+        table_text(out, "  regularizer", option_text(t->given, OPTION_REGULARIZER));
     table_text(out, "schedule", option_text(t->given, OPTION_SCHEDULE));
     if (!t->how.noiseless) {
         table_text(out, "family", dpmf_strategy_get(dpmf_mechanism_get(t->mechanism).strategy).family);
@@ -180,6 +212,8 @@ static void print_table(const training *t, const guarantee *g, text_buffer *out)
     table_double(out, "loss", t->loss, evaluated_on(t));
     table_double(out, "seconds", t->seconds, NULL);
     add_words(out, terminal_alphabet(), "\n%s\n", g->statement);
+    add_advice(t, advice);
+    if (advice[0] != '\0') text_add(out, "%s\n", advice);
 }
 
 int training_print(const training *t) {

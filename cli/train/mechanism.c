@@ -306,11 +306,14 @@ static void order_text(training *t, const char *name, int64_t separation, char t
  */
 static void name_run(const training *t, char out[NAME_ROOM]) {
     const dpmf_trainer_options *o = &t->how;
-    char local[100] = "", rule[40] = "";
+    char local[240] = "", rule[40] = "";
     if (o->gamma > 0) snprintf(rule, sizeof rule, " auto %.17g", o->gamma);
     if (o->local_steps > 0)
         snprintf(local, sizeof local, " local %lld %.17g %lld", (long long)o->local_steps, o->local_rate,
                  (long long)o->local_batch);
+    if (o->optimizer == DPMF_OPTIMIZER_FTRL)
+        snprintf(local + strlen(local), sizeof local - strlen(local), " ftrl %d %.17g %d %.17g", (int)o->constraint,
+                 o->radius, (int)o->regularizer, o->l1);
     snprintf(
         out, NAME_ROOM,
         "%s %lld %.17g %.17g %d %d %.17g %.17g %d %.17g %.17g %.17g %.17g %llu %lld %lld %lld %016llx %.200s%s%s%s%s",

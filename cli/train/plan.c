@@ -164,7 +164,7 @@ uint64_t training_schedule_hash(const training *t) {
     return hash;
 }
 
-/* SGD with its momentum, schedule and decay, as a workload. */
+/* SGD with its momentum, schedule and decay, as a workload. The sums that ftrl projects are the same map. */
 static void add_own_workload(const training *t, text_buffer *text) {
     const arguments *given = t->given;
     const double momentum = given->number[OPTION_MOMENTUM];
@@ -182,8 +182,9 @@ int training_workload(training *t) {
     text_buffer text = {0};
     int code = read_schedule(t);
     if (code != 0 || given->operand != NULL) return code;
-    if (own && !option_is(given, OPTION_OPTIMIZER, "sgd"))
-        return fail(EXIT_USAGE, "--workload own: Adam is not a linear map and has no workload; prefix is accepted");
+    if (own && !option_is(given, OPTION_OPTIMIZER, "sgd") && !option_is(given, OPTION_OPTIMIZER, "ftrl"))
+        return fail(EXIT_USAGE, "--workload own: %s is not a linear map and has no workload; prefix is accepted",
+                    option_text(given, OPTION_OPTIMIZER));
     if (own)
         add_own_workload(t, &text);
     else

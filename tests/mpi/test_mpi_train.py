@@ -129,6 +129,9 @@ class Weights(Case):
         self.compare("--user", "who", "--unit", "user", "--steps", "12", "--epochs", "3", "--epsilon", "8", "--delta",
                      "1e-5", "--sampling", "poisson", "--optimizer", "adam", "--learning-rate", "0.05", *self.seed)
 
+    def test_the_regularized_leader_has_the_weights_of_one(self):
+        self.compare(*self.plan, *self.seed, "--optimizer", "ftrl", "--constraint", "ball:0.5", "--regularizer", "l1:0.001")
+
     def test_without_noise_idx_gives_the_weights_of_one(self):
         numbers = random.Random(5)
         for name, count in (("train", 300), ("t10k", 50)):
@@ -287,6 +290,11 @@ class Disagreement(Case):
             with self.subTest(says=says):
                 self.refused(2, ["rank 2: ", says], (2, [*usual, *self.seed]), (1, other))
         self.assertFalse(os.path.exists(self.path("run")))
+
+    def test_a_rank_with_another_set_of_weights_is_named(self):
+        usual = ["train", *self.csv, *self.plan, *self.seed, "--optimizer", "ftrl"]
+        for says, other in [("constraint: 1 2", ["--constraint", "ball:2"]), ("regularizer: 1 0.5", ["--regularizer", "l1:0.5"])]:
+            self.refused(2, ["rank 2: ", says], (2, usual), (1, [*usual, *other]))
 
     def test_a_rank_with_another_mechanism_is_named(self):
         for family in ("blt", "identity"):

@@ -113,6 +113,42 @@ static void test_trainer_options_out_of_range_are_refused(void **unused) {
     adam.optimizer = DPMF_OPTIMIZER_ADAM;
     adam.momentum = 0.5;
     refuse_options(data, &r, &adam, "Adam");
+    REFUSE(optimizer, (dpmf_optimizer)-1, "optimizer -1");
+    REFUSE(smoothing, 1, "smoothing = 1");
+    REFUSE(smoothing, NAN, "smoothing");
+    REFUSE(constraint, DPMF_WEIGHTS_BALL, "constraint 1 and regularizer 0 with optimizer 0");
+    REFUSE(regularizer, DPMF_REGULARIZER_L1, "constraint 0 and regularizer 1 with optimizer 0");
+    REFUSE(constraint, (dpmf_weight_set)4, "constraint 4, accepted: 0 (none), 1 (ball), 2 (box), 3 (simplex)");
+    REFUSE(regularizer, (dpmf_regularizer)-1, "regularizer -1");
+    REFUSE(radius, 1, "radius = 1 without a constraint");
+    REFUSE(l1, 1, "l1 = 1 without the regularizer l1");
+    adam.optimizer = DPMF_OPTIMIZER_ADAGRAD;
+    refuse_options(data, &r, &adam, "momentum = 0.5 with Adagrad");
+    adam.optimizer = DPMF_OPTIMIZER_RMSPROP;
+    adam.nesterov = 1;
+    refuse_options(data, &r, &adam, "nesterov with optimizer 3");
+    dpmf_trainer_options ftrl = plan.options;
+    ftrl.optimizer = DPMF_OPTIMIZER_FTRL;
+    ftrl.decay = 0.5;
+    refuse_options(data, &r, &ftrl, "decay = 0.5 with FTRL");
+    ftrl.decay = 0;
+    ftrl.regularizer = DPMF_REGULARIZER_ENTROPY;
+    refuse_options(data, &r, &ftrl, "regularizer entropy with constraint 0, accepted: 3 (simplex)");
+    ftrl.regularizer = DPMF_REGULARIZER_L1;
+    for (int i = 0; i < 5; i++) {
+        const double bad[] = {0, -1, NAN, INFINITY, 1e30};
+        ftrl.constraint = DPMF_WEIGHTS_FREE;
+        ftrl.radius = 0;
+        ftrl.l1 = bad[i];
+        refuse_options(data, &r, &ftrl, "l1 = ");
+        ftrl.l1 = 1;
+        ftrl.constraint = (dpmf_weight_set)(1 + i % 3);
+        ftrl.radius = bad[i];
+        refuse_options(data, &r, &ftrl, "radius = ");
+    }
+    ftrl.constraint = DPMF_WEIGHTS_SIMPLEX;
+    ftrl.radius = 1;
+    refuse_options(data, &r, &ftrl, "regularizer l1 on a simplex");
     check_ok(dpmf_dataset_create(data->count, data->features, data->classes, data->x, data->label, NULL, &alone));
     dpmf_trainer_options users = plan.options;
     users.by_unit = 1;
@@ -184,8 +220,9 @@ static void test_any_allocation_of_a_trainer_may_fail(void **unused) {
     dpmf_dataset *data = case_data(17);
     double accuracy = 0, loss = 0;
     (void)unused;
-    for (int by_unit = 0; by_unit < 2; by_unit++) {
+    for (int i = 0; i < 4; i++) {
         case_plan plan = case_defaults();
+        const int by_unit = i == 1;
         double schedule[20];
         for (int t = 0; t < 20; t++)
             schedule[t] = 1;
@@ -193,6 +230,9 @@ static void test_any_allocation_of_a_trainer_may_fail(void **unused) {
         plan.options.by_unit = by_unit;
         plan.options.hidden = 3;
         plan.options.momentum = 0.5;
+        if (i > 1) plan.options.optimizer = DPMF_OPTIMIZER_FTRL;
+        if (i > 1) plan.options.constraint = i == 2 ? DPMF_WEIGHTS_SIMPLEX : DPMF_WEIGHTS_BALL, plan.options.radius = 1;
+        if (i == 3) plan.options.regularizer = DPMF_REGULARIZER_L1, plan.options.l1 = 1;
         if (by_unit) plan.sampler = "cyclic:5";
         case_run r = case_begin(data, &plan);
         FAIL_EACH(dpmf_trainer_create(data, r.mechanism, r.sampler, r.key, &plan.options, &r.trainer));

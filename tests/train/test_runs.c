@@ -74,6 +74,29 @@ static void test_a_resumed_run_has_the_same_weights_for_every_family(void **unus
     dpmf_dataset_free(data);
 }
 
+/* The state of every optimizer is in the checkpoint. */
+static void test_a_resumed_run_has_the_same_weights_for_every_optimizer(void **unused) {
+    dpmf_dataset *data = case_data(26);
+    double schedule[20];
+    (void)unused;
+    for (int t = 0; t < 20; t++)
+        schedule[t] = 1 - t / 40.0;
+    for (int i = 0; i < 9; i++) {
+        case_plan plan = case_defaults();
+        dpmf_trainer_options *o = &plan.options;
+        plan.family = "blt";
+        o->schedule = schedule;
+        o->optimizer = i < 1 ? DPMF_OPTIMIZER_ADAGRAD : i < 3 ? DPMF_OPTIMIZER_RMSPROP : DPMF_OPTIMIZER_FTRL;
+        o->momentum = i == 2 || i == 4 ? 0.9 : 0;
+        if (i > 3) o->constraint = i < 6 ? DPMF_WEIGHTS_BALL : i < 7 ? DPMF_WEIGHTS_BOX : DPMF_WEIGHTS_SIMPLEX;
+        if (i > 3) o->radius = 0.1;
+        if (i == 5 || i == 6) o->regularizer = DPMF_REGULARIZER_L1, o->l1 = 0.001;
+        if (i == 8) o->regularizer = DPMF_REGULARIZER_ENTROPY;
+        check_resume(data, &plan, 7);
+    }
+    dpmf_dataset_free(data);
+}
+
 static void test_a_resumed_run_has_the_same_weights_for_every_sampler(void **unused) {
     const char *samplers[][3] = {{"poisson:0.1", "poisson:0.1", "full"},
                                  {"block-cyclic:0.1,4", "block-cyclic:0.1,4", "cyclic:5,4"},
@@ -233,6 +256,62 @@ static void test_a_checkpoint_under_other_local_options_is_refused_by_name(void 
     refuse_load(&r, DPMF_ERROR_ARGUMENT, "zero by is off in it and the largest coordinate here");
     case_close(&own);
     case_close(&r);
+    dpmf_dataset_free(data);
+}
+
+static void test_a_checkpoint_of_another_optimizer_is_refused_by_name(void **unused) {
+    dpmf_dataset *data = case_data(29);
+    const char *says[] = {"constraint is ball in it and box here",
+                          "radius is 2 in it and 3 here",
+                          "regularizer is l1 in it and squared distance here",
+                          "l1 is 0.5 in it and 0.25 here",
+                          "optimizer is ftrl in it and sgd here",
+                          "optimizer is ftrl in it and adagrad here",
+                          "optimizer is ftrl in it and rmsprop here",
+                          "momentum is 0 in it and 0.5 here",
+                          "nesterov is 0 in it and 1 here"};
+    (void)unused;
+    case_plan plan = case_defaults();
+    plan.options.optimizer = DPMF_OPTIMIZER_FTRL;
+    plan.options.constraint = DPMF_WEIGHTS_BALL;
+    plan.options.radius = 2;
+    plan.options.regularizer = DPMF_REGULARIZER_L1;
+    plan.options.l1 = 0.5;
+    case_run own = case_open(data, &plan);
+    case_steps(&own, 4);
+    check_ok(dpmf_trainer_save(own.trainer, path));
+    for (int i = 0; i < 9; i++) {
+        case_plan changed = plan;
+        dpmf_trainer_options *o = &changed.options;
+        if (i == 0) o->constraint = DPMF_WEIGHTS_BOX;
+        if (i == 1) o->radius = 3;
+        if (i == 2) o->regularizer = DPMF_REGULARIZER_SQUARED, o->l1 = 0;
+        if (i == 3) o->l1 = 0.25;
+        if (i >= 4 && i < 7) *o = case_defaults().options;
+        if (i == 5) o->optimizer = DPMF_OPTIMIZER_ADAGRAD;
+        if (i == 6) o->optimizer = DPMF_OPTIMIZER_RMSPROP;
+        if (i == 7) o->momentum = 0.5;
+        if (i == 8) o->nesterov = 1;
+        case_run r = case_open(data, &changed);
+        refuse_load(&r, DPMF_ERROR_ARGUMENT, says[i]);
+        assert_string_not_equal(dpmf_trainer_digest(own.trainer), dpmf_trainer_digest(r.trainer));
+        case_close(&r);
+    }
+    case_close(&own);
+    plan = case_defaults();
+    plan.options.optimizer = DPMF_OPTIMIZER_RMSPROP;
+    case_run slow = case_open(data, &plan);
+    check_ok(dpmf_trainer_save(slow.trainer, path));
+    plan.options.smoothing = 0.5;
+    case_run fast = case_open(data, &plan);
+    refuse_load(&fast, DPMF_ERROR_ARGUMENT, "smoothing is 0.99 in it and 0.5 here");
+    plan.options.smoothing = 0.99;
+    plan.options.adam_epsilon = 0.5;
+    case_run coarse = case_open(data, &plan);
+    refuse_load(&coarse, DPMF_ERROR_ARGUMENT, "in it and 0.5 here");
+    case_close(&slow);
+    case_close(&fast);
+    case_close(&coarse);
     dpmf_dataset_free(data);
 }
 
@@ -404,10 +483,12 @@ static void test_parts_together_are_the_one_run(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_resumed_run_has_the_same_weights_for_every_family),
+        cmocka_unit_test(test_a_resumed_run_has_the_same_weights_for_every_optimizer),
         cmocka_unit_test(test_a_resumed_run_has_the_same_weights_for_every_sampler),
         cmocka_unit_test(test_a_resumed_run_with_local_training_has_the_same_weights),
         cmocka_unit_test(test_a_checkpoint_of_another_run_is_refused_by_name),
         cmocka_unit_test(test_a_checkpoint_under_other_local_options_is_refused_by_name),
+        cmocka_unit_test(test_a_checkpoint_of_another_optimizer_is_refused_by_name),
         cmocka_unit_test(test_a_damaged_checkpoint_is_refused),
         cmocka_unit_test(test_parts_together_are_the_one_run),
     };

@@ -90,6 +90,55 @@ static void test_adam_is_its_definition(void **unused) {
     train_stepper_close(&s);
 }
 
+/* Adagrad and RMSprop in whole private runs, from the sums that the runs released, in double from the beginning. */
+static void scaled_run(dpmf_optimizer kind, double smoothing, double momentum, double decay) {
+    enum { STEPS = 20 };
+    dpmf_dataset *data = case_data(18);
+    case_plan plan = case_defaults();
+    double schedule[STEPS];
+    for (int t = 0; t < STEPS; t++)
+        schedule[t] = 1.0 / (1 + t % 3);
+    plan.options.optimizer = kind;
+    plan.options.smoothing = smoothing;
+    plan.options.momentum = momentum;
+    plan.options.decay = decay;
+    plan.options.schedule = schedule;
+    plan.options.learning_rate = 0.1;
+    plan.options.hidden = 4;
+    plan.family = "bsr";
+    plan.bands = 3;
+    case_run r = case_open(data, &plan);
+    const int64_t dim = r.trainer->model.dim;
+    double *v = calloc((size_t)dim, sizeof *v), *m = calloc((size_t)dim, sizeof *m),
+           *w = calloc((size_t)dim, sizeof *w);
+    for (int64_t i = 0; i < dim; i++)
+        w[i] = (double)r.trainer->weights[i];
+    for (int t = 0; t < STEPS; t++) {
+        case_steps(&r, 1);
+        for (int64_t i = 0; i < dim; i++) {
+            const double g = (double)r.trainer->released[i] / dpmf_sampler_get(r.sampler).expected;
+            v[i] = kind == DPMF_OPTIMIZER_ADAGRAD ? v[i] + g * g : smoothing * v[i] + (1 - smoothing) * g * g;
+            m[i] = momentum * m[i] + g / (sqrt(v[i]) + 1e-8);
+            w[i] = w[i] * (1 - 0.1 * schedule[t] * decay) - 0.1 * schedule[t] * m[i];
+            check_near((double)r.trainer->weights[i], w[i], 1e-5 * (1 + fabs(w[i])));
+        }
+    }
+    free(v);
+    free(m);
+    free(w);
+    case_close(&r);
+    dpmf_dataset_free(data);
+}
+
+static void test_adagrad_and_rmsprop_are_their_definitions(void **unused) {
+    (void)unused;
+    scaled_run(DPMF_OPTIMIZER_ADAGRAD, 0.99, 0, 0);
+    scaled_run(DPMF_OPTIMIZER_ADAGRAD, 0.99, 0, 0.5);
+    scaled_run(DPMF_OPTIMIZER_RMSPROP, 0.99, 0, 0);
+    scaled_run(DPMF_OPTIMIZER_RMSPROP, 0.9, 0.8, 0.25);
+    scaled_run(DPMF_OPTIMIZER_RMSPROP, 0, 0, 0);
+}
+
 /*
  * Momentum inside the workload (Denisov et al. 2022, Section 4): the optimizer's sum of the gradients is A times them,
  * so that momentum as post-processing of private gradients and a mechanism whose workload has it give the same weights
@@ -317,6 +366,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_sgd_is_the_reference),
         cmocka_unit_test(test_adam_is_its_definition),
+        cmocka_unit_test(test_adagrad_and_rmsprop_are_their_definitions),
         cmocka_unit_test(test_sgd_is_the_linear_map_of_its_workload),
         cmocka_unit_test(test_a_step_with_a_factor_of_zero_moves_nothing),
         cmocka_unit_test(test_the_row_of_noise_is_added_to_the_clipped_sum),
