@@ -210,7 +210,7 @@ static int read_options(training *t) {
         o->reduce = training_together->reduce;
     }
     o->state_now = o->state != NULL && option_given(given, OPTION_LEDGER);
-    int code = read_leader(t);
+    code = read_leader(t);
     return code != 0 ? code : read_zero_above(t);
 }
 
