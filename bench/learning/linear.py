@@ -34,7 +34,8 @@ class Linear:
         self.name, self.program, self.directory = given.task, given.program, directory
         data, self.dim, self.start, features = TASKS[given.task]
         self.data, self.hold_out, self.features = given.data or data, given.hold_out, given.features or features
-        self.per_epoch, self.rates = protocol.PER_EPOCH, RATES
+        self.per_epoch, self.rates, self.clip = protocol.PER_EPOCH, RATES, given.clip
+        self.stage_prefix = "" if given.clip == CLIP else f"clip-{given.clip:g}-"
 
     def call(self, *words):
         done = subprocess.run([self.program, *map(str, words), "--json"], capture_output=True, text=True, check=False,
@@ -59,7 +60,7 @@ class Linear:
 
     def train(self, cell, stage, per_epoch, rate, seed):
         steps = per_epoch * cell.epochs
-        words = ["--data", self.data, "--features", self.features, "--model", "softmax", "--clip", CLIP, "--learning-rate", rate,
+        words = ["--data", self.data, "--features", self.features, "--model", "softmax", "--clip", self.clip, "--learning-rate", rate,
                  "--schedule", "constant" if cell.method.endswith("-constant") else "linear", "--testing-seed", seed, "--threads", 1]
         if cell.method.endswith(("-momentum", "-own")):
             words += ["--momentum", 0.9]
@@ -81,6 +82,7 @@ def main():
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--data")
     parser.add_argument("--features")
+    parser.add_argument("--clip", type=float, default=CLIP, help="rows of another clip norm have stages of their own, which no table of the page reads")
     parser.add_argument("--hold-out", type=int, default=10000)
     parser.add_argument("--mechanisms", help="a directory that keeps the mechanism files for the next call")
     given = parser.parse_args()

@@ -86,7 +86,7 @@ def bits(model, data):
 class Network:
     """The task as protocol.py wants it. `train` is (inputs, targets), its last `held` examples are those that the search holds out."""
 
-    start = (100, 0.5)
+    start, stage_prefix = (100, 0.5), ""
 
     def __init__(self, name, train, held, test, make_model, score=accuracy, loss=None, per_epoch=protocol.PER_EPOCH, rates=RATES):
         self.name, self.data, self.held, self.test = name, train, held, test

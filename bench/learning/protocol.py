@@ -79,8 +79,8 @@ def add_row(path, row):
 
 
 class Cell:
-    """One method, number of epochs and epsilon of a task. `task` has the attributes name, rates and start, and train(cell, stage,
-    per_epoch, rate, seed), which returns the rest of a row."""
+    """One method, number of epochs and epsilon of a task. `task` has the attributes name, rates, start and stage_prefix (which keeps
+    the rows of another setting apart), and train(cell, stage, per_epoch, rate, seed), which returns the rest of a row."""
 
     def __init__(self, task, path, method, epochs, epsilon, per_epoch=None):
         self.task, self.path, self.method, self.epochs, self.epsilon = task, path, method, epochs, epsilon
@@ -88,6 +88,7 @@ class Cell:
         self.ladder = [per_epoch] if per_epoch else task.per_epoch
         self.start = (per_epoch or task.start[0], task.start[1])
         self.stages = ("sweep-tune", "sweep") if per_epoch else ("tune", "final")
+        self.stages = tuple(task.stage_prefix + stage for stage in self.stages)
 
     def rows(self, stage):
         """{(steps per epoch, rate, seed): (score, loss)}."""

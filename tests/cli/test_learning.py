@@ -32,7 +32,7 @@ def script(*words):
 class Peak:
     """A task whose score is known: it falls with the distance from one point of the ladders, and the second seed adds to one point."""
 
-    name, per_epoch, rates, start = "peak", protocol.PER_EPOCH, linear.RATES, (200, 50.0)
+    name, stage_prefix, per_epoch, rates, start = "peak", "", protocol.PER_EPOCH, linear.RATES, (200, 50.0)
 
     def __init__(self, top, lucky=None, losses=None):
         self.top, self.lucky, self.losses = top, lucky, losses or {}
