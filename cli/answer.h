@@ -20,6 +20,7 @@ typedef struct answer {
     const optimized *found_by; /* NULL: nothing was optimized */
     const spectrum *risk;      /* NULL: not asked for */
     const regret *learning;    /* NULL: not asked for */
+    dpmf_sensitivity joint;    /* with the squares of coordinates; value 0: not asked for */
     dpmf_privacy privacy;      /* with --epsilon and --delta; sigma 0: not asked for */
 } answer;
 

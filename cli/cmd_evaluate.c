@@ -10,6 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --joint, before anything is written. 0, or the exit code after a message. */
+static int evaluate_joint(const arguments *given, const problem *p, dpmf_sensitivity *out) {
+    dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
+    if (!option_given(given, OPTION_JOINT)) return 0;
+    if (!dpmf_sampling_is_none(&p->sampling))
+        return fail(EXIT_USAGE, "--joint: under sampling both moments are one contribution of norm sqrt(1 + W); "
+                                "mechanisms without sampling are accepted");
+    if (p->strategy == NULL) return fail(EXIT_USAGE, "--joint: the mechanism is too large to be formed");
+    o.adjacency = p->adjacency;
+    o.sensitivity = p->sensitivity;
+    o.columns = p->columns;
+    o.run = run_with((int)given->count[OPTION_THREADS]);
+    o.squares = given->number[OPTION_JOINT];
+    dpmf_status status = dpmf_sensitivity_compute(p->strategy, p->participation, &o, out);
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
+}
+
 int cmd_evaluate(const arguments *given) {
     problem p = {0};
     answer a = {0};
@@ -30,6 +47,7 @@ int cmd_evaluate(const arguments *given) {
         a.per_step = allocate(dpmf_workload_get(p.workload).steps, sizeof *a.per_step);
         if (a.per_step == NULL) code = fail_memory();
     }
+    if (code == 0) code = evaluate_joint(given, &p, &a.joint);
     if (code == 0) code = evaluate_problem(given, &p, &a);
     if (code == 0 && option_given(given, OPTION_SPECTRUM)) {
         code = spectrum_evaluate(given, &p, &risk);
@@ -264,6 +282,14 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
     if (p->made_for != NULL) json_text(t, "made_for_workload", p->made_for);
     json_text(t, "participation", dpmf_participation_get(p->participation).text);
     json_sensitivity(t, a->found.sensitivity);
+    if (a->joint.value > 0.0) {
+        json_open(t, "joint_sensitivity", '{');
+        json_double(t, "value", a->joint.value);
+        json_text(t, "kind", dpmf_certainty_name(a->joint.kind));
+        json_text(t, "method", a->joint.method);
+        json_double(t, "weight", given->number[OPTION_JOINT]);
+        json_close(t, '}');
+    }
     json_known(t, "rms_loss", a->found.rms_loss);
     json_known(t, "max_loss", a->found.max_loss);
     if (s != NULL) json_text(t, "max_loss_kind", max_loss_kind(s, &a->found));
@@ -324,6 +350,10 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     if (p->unit != NULL) table_text(t, "unit", p->unit);
     if (a->found_by != NULL) table_optimized(t, a->found_by);
     table_sensitivity(t, a->found.sensitivity);
+    if (a->joint.value > 0.0) {
+        snprintf(rows, sizeof rows, "%s, of both moments", dpmf_certainty_name(a->joint.kind));
+        table_upper(t, "  joint", a->joint.value, rows);
+    }
     if (s != NULL) table_losses(t, s, &a->found);
     if (is_other_loss(given)) {
         char kind[80];

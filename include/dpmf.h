@@ -591,6 +591,8 @@ typedef struct dpmf_evaluate_options {
     dpmf_loss loss; /* that `loss` of the evaluation has; weights multiply the squared errors */
     double loss_power;                  /* of DPMF_LOSS_LP */
     const dpmf_loss_function *own_loss; /* of DPMF_LOSS_OWN */
+    double squares; /* dpmf_sensitivity_compute alone: the weight of the squares, 0: no second stream */
+    const dpmf_strategy *squares_of; /* that they go through; NULL: the same */
 } dpmf_evaluate_options;
 
 DPMF_API dpmf_evaluate_options dpmf_evaluate_options_defaults(void);
@@ -618,10 +620,15 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_evaluate(const dpmf_workload *workload
                                                    dpmf_evaluation *out, double *per_step);
 
 /*
- * NULL participation means single; NULL options the defaults (only adjacency, sensitivity, of, run and columns are read).
+ * NULL participation means single; NULL options the defaults (only adjacency, sensitivity, of, run, columns and the squares are read).
  * With `columns` = 1 contributions are numbers in [-1, 1] and the sensitivity is the largest |C u| over signs u on a
  * pattern (Choquette-Choo et al. 2023, Section 2 and Appendix H): all signs are tried for patterns of up to 20 connected
  * steps. Where that is smaller than what holds for vectors, out->columns is 1, and streams of more columns refuse it.
+ *
+ * With `squares` = w, above 0 and up to 1e9, it is that of two streams together, rounded up: contributions x of norm at most 1 go through
+ * the strategy, and sqrt(w) x o x, the squares of their coordinates, through `squares_of`, each with its own noise of one deviation
+ * (Kalinin, Upadhyay and Lampert 2025). With one matrix for both it is sqrt(1 + w) times that of x alone; under replacement it is
+ * twice that of x up to w = 1/2, as without the squares. src/sensitivity/joint.c has the proof.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy,
                                                               const dpmf_participation *participation,

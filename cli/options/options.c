@@ -303,6 +303,16 @@ const option_row options[OPTION_TOTAL] = {
                            "losses whose gradients have a norm of at most L, one unit a step, clip norm L, compared "
                            "with the best weights within distance D of the first. At the rate that makes it least, or "
                            "at RATE. Needs --dim and a sigma; for prefix sums"},
+    [OPTION_JOINT] = {.name = "joint",
+                      .kind = KIND_NUMBER,
+                      .argument = "W",
+                      .number_low = 1e-9,
+                      .number_high = 1e9,
+                      .verbs = EVALUATE,
+                      .help =
+                          "also print the sensitivity of two streams of this mechanism together: contributions of norm "
+                          "at most 1, and the squares of their coordinates times the root of W, which an optimizer "
+                          "such as Adam keeps as its second moments"},
     [OPTION_EPSILON] = {.name = "epsilon",
                         .kind = KIND_NUMBER,
                         .argument = "E",

@@ -59,6 +59,7 @@ typedef enum option_id {
     OPTION_WEIGHTS,
     OPTION_SPECTRUM,
     OPTION_REGRET,
+    OPTION_JOINT,
     OPTION_EPSILON,
     OPTION_DELTA,
     OPTION_SIGMA,

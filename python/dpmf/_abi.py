@@ -372,6 +372,8 @@ class dpmf_evaluate_options(Structure):
         ("loss", c_int),
         ("loss_power", c_double),
         ("own_loss", POINTER(dpmf_loss_function)),
+        ("squares", c_double),
+        ("squares_of", POINTER(dpmf_strategy)),
     ]
 
 

@@ -310,6 +310,27 @@ class Mechanism(Display, Filed, Object):
         found, worst = self._observed(units, steps)
         return sensitivity_of(found), worst
 
+    def joint_sensitivity(self, weight: float, squares: "Optional[Mechanism]" = None) -> Sensitivity:
+        """The sensitivity of contributions of norm at most 1 and, through `squares` (None: this mechanism again), sqrt(weight) times the
+        squares of their coordinates (Kalinin et al. 2025): both together, each with its own noise of one deviation; rounded up.
+
+        >>> from dpmf import evaluate
+        >>> m = evaluate("identity", 10, participation="cyclic:2,5", adjacency="replace-one")
+        >>> round(m.joint_sensitivity(0.5).value / m.sensitivity.value, 9), round(m.joint_sensitivity(1.0).value / m.sensitivity.value, 9)
+        (1.0, 1.060660172)
+        """
+        found = abi.dpmf_sensitivity()
+        with run_options() as run:
+            options = struct_of("dpmf_evaluate_options_defaults", run=run)
+            options.adjacency = c.dpmf_mechanism_get(self._handle).adjacency
+            options.squares = real(weight, "weight")
+            if squares is not None:
+                options.squares_of = c.dpmf_mechanism_get(squares._handle).strategy
+            c.dpmf_sensitivity_compute(
+                c.dpmf_mechanism_get(self._handle).strategy, self.participation._handle, ctypes.byref(options), ctypes.byref(found)
+            )
+        return sensitivity_of(found)
+
     def _observed(self, units: "np.typing.ArrayLike", steps: "np.typing.ArrayLike") -> "tuple[Any, int]":
         pairs = [whole_numbers(values, name).reshape(-1) for values, name in ((units, "units"), (steps, "steps"))]
         if len(pairs[0]) != len(pairs[1]):

@@ -77,7 +77,7 @@ static dpmf_status evaluate(problem_facts *p, const dpmf_strategy *strategy, con
                          (long long)p->workload->steps, (long long)n);
     if (o.weights != NULL) TRY(optimum_check_weights(n, o.weights));
     TRY(problem_loss_check(&(problem_loss){o.loss, o.loss_power, o.own_loss}, "evaluate"));
-    TRY(dpmf_sensitivity_compute(strategy, p->participation, &o, &result.sensitivity));
+    TRY(sensitivity_of_stream(strategy, p->participation, &o, &result.sensitivity));
     if (o.of == DPMF_SENSITIVITY_PARTICIPATION) TRY(mechanism_bound(p, &o, &result.lower_bound));
     TRY(put_together(p->workload, strategy, &o, &result, per_step));
     result.rms_loss = sqrt(result.total_squared_loss / (double)n);

@@ -267,6 +267,7 @@ dpmf_status dpmf_sensitivity_observed(const dpmf_strategy *strategy, int64_t par
     int64_t pattern = 0, other = 0;
     dpmf_status status = DPMF_OK;
     TRY(sensitivity_check(strategy, NULL, &o));
+    TRY(sensitivity_check_one_stream(&o));
     task.n = strategy->steps;
     TRY_DONE(sensitivity_log_open(task.n, participations, unit, step, &o.run, &log));
     task.k = log.longest;

@@ -318,22 +318,22 @@ done:
     return status;
 }
 
-dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy, const dpmf_participation *participation,
-                                     const dpmf_evaluate_options *options, dpmf_sensitivity *out) {
-    const dpmf_evaluate_options o = options == NULL ? (dpmf_evaluate_options){.run = dpmf_run_defaults()} : *options;
+dpmf_status sensitivity_of_stream(const dpmf_strategy *strategy, const dpmf_participation *participation,
+                                  const dpmf_evaluate_options *o, dpmf_sensitivity *out) {
     dpmf_sensitivity found = {0};
-    TRY(sensitivity_check(strategy, participation, &o));
-    if (o.of ==
+    TRY(sensitivity_check(strategy, participation, o));
+    TRY(sensitivity_check_one_stream(o));
+    if (o->of ==
         DPMF_SENSITIVITY_COLUMN) { /* what sampling needs, under any adjacency: accounting knows what neighbours make of it */
         TRY(longest_column(strategy, 0, out));
         out->of = DPMF_SENSITIVITY_COLUMN;
         return DPMF_OK;
     }
     if (participation == NULL || workload_is_once(participation))
-        TRY(single(strategy, o.sensitivity, &found));
+        TRY(single(strategy, o->sensitivity, &found));
     else
-        TRY(several(strategy, participation, o.sensitivity, o.columns, &o.run, &found));
-    if (o.adjacency == DPMF_ADJACENCY_REPLACE_ONE) found.value *= 2;
+        TRY(several(strategy, participation, o->sensitivity, o->columns, &o->run, &found));
+    if (o->adjacency == DPMF_ADJACENCY_REPLACE_ONE) found.value *= 2;
     *out = found;
     return DPMF_OK;
 }

@@ -113,6 +113,14 @@ DPMF_MUST_CHECK dpmf_status sensitivity_conclude(const sensitivity_task *task, c
 DPMF_MUST_CHECK dpmf_status sensitivity_check(const dpmf_strategy *strategy, const dpmf_participation *participation,
                                               const dpmf_evaluate_options *o);
 
+/* Refuses options->squares, where the answer is about one stream. */
+DPMF_MUST_CHECK dpmf_status sensitivity_check_one_stream(const dpmf_evaluate_options *options);
+
+/* dpmf_sensitivity_compute for one stream: options->squares is refused. */
+DPMF_MUST_CHECK dpmf_status sensitivity_of_stream(const dpmf_strategy *strategy,
+                                                  const dpmf_participation *participation,
+                                                  const dpmf_evaluate_options *options, dpmf_sensitivity *out);
+
 /* ---- X by diagonals (sensitivity/task.c) ---- */
 
 typedef struct sensitivity_gram {

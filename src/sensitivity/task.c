@@ -347,6 +347,13 @@ dpmf_status sensitivity_check(const dpmf_strategy *strategy, const dpmf_particip
     return DPMF_OK;
 }
 
+dpmf_status sensitivity_check_one_stream(const dpmf_evaluate_options *options) {
+    if (options->squares == 0 && options->squares_of == NULL) return DPMF_OK;
+    return base_fail(DPMF_ERROR_ARGUMENT,
+                     "squares with a weight of %g: only dpmf_sensitivity_compute has a second stream",
+                     options->squares);
+}
+
 /* ---- options in words ---- */
 
 /*

@@ -17,7 +17,7 @@ DESIGN_OPTIONS = ["steps", "epochs", "users", "rounds", "per-round", "separation
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "buffers", "levels", "nu", "stamps", "branching", "decoder", "normalize", "variant", "parameters", "loss",
-                    "weights", "spectrum", "regret", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound", "per-step", "dim", "columns", "threads", "json", "out",
+                    "weights", "spectrum", "regret", "joint", "epsilon", "delta", "unit", "adjacency", "sensitivity", "bound", "per-step", "dim", "columns", "threads", "json", "out",
                     "help"]
 OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "buffers", "shared-seeds", "signs", "stamps", "normalize", "variant",
