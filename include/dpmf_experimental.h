@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dpmf, experimental tier: a user's own operators and families, and rows of noise that are made elsewhere. All of it works and
- * is tested, but it may change or disappear with any version. So a program asks for it:
+ * dpmf, experimental tier: a user's own operators and families, rows of noise that are made elsewhere, and noise that is drawn
+ * when it is needed. All of it works and is tested, but it may change or disappear with any version. So a program asks for it:
  *
  *     #define DPMF_EXPERIMENTAL
  *     #include <dpmf_experimental.h>
@@ -151,7 +151,78 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_reserve(dpmf_noise *noise, doubl
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_arrived(dpmf_noise *noise);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 5  Memory and messages, for add-on libraries and tests
+ * 5  Noise that is drawn when it is needed
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * For a table of `rows` rows of `width` numbers of which a step reads and writes few: an embedding. A row gets the noise that it
+ * has missed when it is touched, in one draw, and takes 1 + buffers normals for each number, however many steps it has
+ * missed. Values after a flush have the law that they have if every step's noise is added to the whole table (docs/noise.md).
+ *
+ *     dpmf_lazy_create(mechanism, rows, width, clip, key, NULL, &lazy);
+ *     for each step:
+ *         dpmf_lazy_touch(lazy, count, row, table);      // the rows that this step reads: the noise of the steps before
+ *         ... reads them, adds the step's sum of clipped gradients x factor to them ...
+ *         dpmf_lazy_next(lazy, factor);                  // the step is over; its noise is owed to every row
+ *     dpmf_lazy_flush(lazy, table);                      // all noise is in the table: it may leave
+ *
+ * Which rows were touched depends on the data. So nothing of a table that was not flushed may leave: no row, no output of the
+ * model, no norm; and the time of a touch tells how many rows there were.
+ *
+ * The mechanism's noise must be a recursion of up to 16 buffers with new seeds in each step: identity, workload, bsr, bisr,
+ * banded (few bands), blt, blt-rational, blt-tree, recurrent, unbounded, tvblt, lowrank, trees; also normalized or repeated. Refused
+ * (DPMF_ERROR_UNSUPPORTED): those whose rows need seeds of earlier steps again (dense, fft, replayed seeds) or more buffers, users'
+ * operators, the exact release and shards. Of the options, precision (of the table and the buffers), label, state, replay,
+ * key_file, rows_may_repeat, run.threads, uncalibrated, salt and state_now are used; the others must not be set. Each table
+ * needs its own label, and its own state file.
+ *
+ * The draws depend on the history: the touched rows of every step, and the factors. With a state file each flush is bound, on the disk and
+ * before it is given, to a hash of the history and the table before it. After a crash the run continues from the checkpoint of
+ * its last flush; or, with the option replay, from an earlier one or the beginning, and then repeats the same flushes only.
+ */
+typedef struct dpmf_lazy dpmf_lazy;
+
+/* Everything is allocated here: 8 bytes for each row and each step, and buffers x rows x width numbers. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lazy_create(const dpmf_mechanism *mechanism, int64_t rows, int64_t width,
+                                                      double clip, const uint8_t key[DPMF_KEY_SIZE],
+                                                      const dpmf_noise_options *options, dpmf_lazy **out);
+
+/* Wipes keys and buffers. Noise that was not flushed is lost, and the table without it must not be used. */
+DPMF_API void dpmf_lazy_free(dpmf_lazy *lazy);
+
+/* Adds to rows of the table, floats or doubles, the noise that they have missed so far; once where a row is named twice. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lazy_touch(dpmf_lazy *lazy, int64_t count, const int64_t *row, void *table);
+
+/*
+ * Ends a step: factor x clip x sigma x sensitivity x the step's row of W Z is owed to the table. `factor` is what the step's sum is
+ * multiplied by on its way to the table (for SGD, - learning rate / batch); it may be 0.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lazy_next(dpmf_lazy *lazy, double factor);
+
+/* Adds to every row the noise that it has missed. Where nothing is missing, nothing happens. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lazy_flush(dpmf_lazy *lazy, void *table);
+
+typedef struct dpmf_lazy_info {
+    int64_t step;     /* steps that are over */
+    int64_t flushed;  /* of them, those whose noise is in every row; less than `step`: the table must not leave */
+    int64_t flushes;  /* that were made */
+    int64_t reserved; /* flushes that the state file records; 0 without one */
+    int64_t buffers;
+    int calibrated; /* 0: the mechanism has no sigma, and 1 is used */
+    double scale;   /* clip x sigma x sensitivity */
+    uint8_t salt[DPMF_SALT_SIZE];
+} dpmf_lazy_info;
+
+DPMF_API dpmf_lazy_info dpmf_lazy_get(const dpmf_lazy *lazy);
+
+/* The buffers in a file, as secret as the key, right after a flush (else refused), beside the table that the caller saves. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lazy_save(dpmf_lazy *lazy, const char *path);
+
+/* Goes to the step of the file; the table must be the one that was saved beside it. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lazy_load(dpmf_lazy *lazy, const char *path);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 6  Memory and messages, for add-on libraries and tests
  * --------------------------------------------------------------------------------------------------------------- */
 
 /*

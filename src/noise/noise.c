@@ -100,14 +100,20 @@ static noise_stream_options stream_options(const dpmf_noise_options *o) {
                                   .maker = o->maker};
 }
 
-static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, double clip, const uint8_t key[32],
+/* No text hashes to the label of a lazy stream: it has a zero inside. `width` 0: the stream is not lazy. */
+static dpmf_status make_label(const char *label, int64_t width, char out[65]) {
+    static const char LAZY[] = "lazy noise";
+    const size_t length = label == NULL ? 0 : strlen(label);
+    const base_part parts[] = {{LAZY, sizeof LAZY}, {&width, sizeof width}, {label, length}};
+    if (width > 0) return base_sha256(length > 0 ? 3 : 2, parts, out);
+    return length > 0 ? base_sha256(1, &parts[2], out) : DPMF_OK;
+}
+
+static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, int64_t width, double clip, const uint8_t key[32],
                                 const dpmf_noise_options *o, noise_binding *binding) {
     memset(binding, 0, sizeof *binding);
     memcpy(binding->digest, m->digest, sizeof binding->digest);
-    if (o->label != NULL && *o->label != '\0') {
-        const base_part label = {o->label, strlen(o->label)};
-        TRY(base_sha256(1, &label, binding->label));
-    }
+    TRY(make_label(o->label, width, binding->label));
     binding->steps = m->problem.steps;
     binding->dim = dim;
     binding->offset = o->offset;
@@ -138,7 +144,7 @@ static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
     return status;
 }
 
-static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, const uint8_t key[32],
+static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, int64_t width, const uint8_t key[32],
                                   const dpmf_noise_options *o, noise_keep *keep, void *context) {
     noise_stream_options wanted = stream_options(o);
     if (o->exact) wanted.exact = noise->release.scale / o->grid;
@@ -150,6 +156,7 @@ static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, co
     TRY(keep != NULL ? keep(context, &noise->binding) : noise_open_state(noise, o));
     TRY(open_seed(key, noise));
     TRY(base_pool_create(noise->elsewhere ? 1 : o->run.threads, &noise->pool));
+    if (width > 0) return DPMF_OK; /* its rows are drawn when they are needed (noise/lazy.c) */
     TRY(noise_stream_create(noise->strategy, noise->seed, &wanted, noise->pool, &noise->stream));
     if (noise->elsewhere)
         TRY(base_alloc(noise_stream_seeds(noise->stream), sizeof *noise->recipe_seed, "the seeds of a row",
@@ -159,14 +166,9 @@ static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, co
     return DPMF_OK;
 }
 
-dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, double clip,
-                              const uint8_t key[DPMF_KEY_SIZE], const dpmf_noise_options *options, dpmf_noise **out) {
-    return noise_create_kept(mechanism, dim, clip, key, options, NULL, NULL, out);
-}
-
-dpmf_status noise_create_kept(const dpmf_mechanism *mechanism, int64_t dim, double clip,
-                              const uint8_t key[DPMF_KEY_SIZE], const dpmf_noise_options *options, noise_keep *keep,
-                              void *context, dpmf_noise **out) {
+static dpmf_status create(const dpmf_mechanism *mechanism, int64_t dim, int64_t width, double clip,
+                          const uint8_t key[DPMF_KEY_SIZE], const dpmf_noise_options *options, noise_keep *keep,
+                          void *context, dpmf_noise **out) {
     dpmf_noise_options o = options == NULL ? dpmf_noise_options_defaults() : *options;
     dpmf_status status = DPMF_OK;
     dpmf_noise *noise = NULL;
@@ -188,13 +190,29 @@ dpmf_status noise_create_kept(const dpmf_mechanism *mechanism, int64_t dim, doub
     TRY(base_alloc(1, sizeof *noise, "a noise stream", (void **)&noise));
     noise->release = release;
     noise->calibrated = mechanism->sigma > 0;
-    TRY_DONE(make_binding(mechanism, dim, clip, key, &o, &noise->binding));
-    TRY_DONE(create_checked(noise, mechanism, key, &o, keep, context));
+    TRY_DONE(make_binding(mechanism, dim, width, clip, key, &o, &noise->binding));
+    TRY_DONE(create_checked(noise, mechanism, width, key, &o, keep, context));
     *out = noise;
     noise = NULL;
 done:
     dpmf_noise_free(noise);
     return status;
+}
+
+dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, double clip,
+                              const uint8_t key[DPMF_KEY_SIZE], const dpmf_noise_options *options, dpmf_noise **out) {
+    return create(mechanism, dim, 0, clip, key, options, NULL, NULL, out);
+}
+
+dpmf_status noise_create_kept(const dpmf_mechanism *mechanism, int64_t dim, double clip,
+                              const uint8_t key[DPMF_KEY_SIZE], const dpmf_noise_options *options, noise_keep *keep,
+                              void *context, dpmf_noise **out) {
+    return create(mechanism, dim, 0, clip, key, options, keep, context, out);
+}
+
+dpmf_status noise_create_lazy(const dpmf_mechanism *mechanism, int64_t rows, int64_t width, double clip,
+                              const uint8_t key[DPMF_KEY_SIZE], const dpmf_noise_options *options, dpmf_noise **out) {
+    return create(mechanism, rows * width, width, clip, key, options, NULL, NULL, out);
 }
 
 /* After fork() the threads are the parent's: the child wipes its copy of what is secret and leaves the pool behind. */

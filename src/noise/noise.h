@@ -45,6 +45,14 @@ DPMF_MUST_CHECK dpmf_status noise_create_kept(const dpmf_mechanism *mechanism, i
                                               const uint8_t key[DPMF_KEY_SIZE], const dpmf_noise_options *options,
                                               noise_keep *keep, void *context, dpmf_noise **out);
 
+/*
+ * The part of a stream that a lazy one needs: scale, binding, state file, seeds and threads, and nothing that makes rows. Its
+ * seeds are of no other stream: the label is hashed with the width of the table's rows.
+ */
+DPMF_MUST_CHECK dpmf_status noise_create_lazy(const dpmf_mechanism *mechanism, int64_t rows, int64_t width, double clip,
+                                              const uint8_t key[DPMF_KEY_SIZE], const dpmf_noise_options *options,
+                                              dpmf_noise **out);
+
 /* Opens the state file, if one is kept, and goes to its row. This and the next two are in noise/bind.c. */
 DPMF_MUST_CHECK dpmf_status noise_open_state(dpmf_noise *noise, const dpmf_noise_options *options);
 
