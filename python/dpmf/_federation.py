@@ -26,7 +26,7 @@ import numpy as np
 from . import errors
 from ._clients import client_name
 from ._library import flag, integer, real
-from .federated import Exhausted, Rounds
+from .federated import Exhausted, Rounds, Used
 from .ledger import Ledger
 
 if TYPE_CHECKING:
@@ -178,7 +178,11 @@ class Federation:
             )
         if record["round"] == self.rounds.round:
             self.rounds.load_pending(record["clients"], arrays["sum"])
-            self._release(apply)
+            try:
+                self._release(apply)
+            except Used:
+                if not self._give_up:
+                    raise
         elif record["round"] < self.rounds.round or self._give_up:
             os.remove(path)
 
@@ -276,16 +280,14 @@ class Federation:
     def _release(self, apply: "Callable[[Arrays], Tuple[Arrays, Arrays]]") -> Arrays:
         try:
             noisy = self.rounds.finish()
-        except errors.Error as error:
-            self.rounds.discard()
-            if isinstance(error, Exhausted):  # no row was drawn, and none will be: the sum must not stay on the disk
-                os.remove(self.path + ".pending")
-            raise
-        mean = {name: part.astype(self.model[name].dtype) for name, part in zip(self._names, noisy)}
-        try:
+            mean = {name: part.astype(self.model[name].dtype) for name, part in zip(self._names, noisy)}
             self.model, self.more = apply(mean)
             self._save(self.rounds.state_dict())
-        except BaseException:  # the row was drawn: the next process resumes from the files, which have its sum
+        except (Exhausted, Used):  # no row was drawn for this sum, and none will be: it must not stay on the disk
+            self.rounds.discard()
+            os.remove(self.path + ".pending")
+            raise
+        except BaseException:  # the row may have been drawn: the next process resumes from the files, which have its sum
             rounds, self._rounds = self.rounds, None
             rounds.close()
             raise

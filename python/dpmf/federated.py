@@ -80,6 +80,10 @@ class Exhausted(errors.StateError):
     """The run is over: the mechanism has no further round, or this one would pass `max_epsilon`. Nothing was released."""
 
 
+class Used(errors.StateError):
+    """The row of this round was drawn for another sum. Nothing was released, and this sum never will be."""
+
+
 class Rounds:
     """The rounds of one federated run. For each: `add` for every client, then `finish`.
 
@@ -380,8 +384,8 @@ class Rounds:
         self._claim()
         try:
             self._sums.bind(lambda: hashlib.sha256(memoryview(self._sum).cast("B")).digest())
-        except errors.Error as error:
-            raise errors.StateError(GIVE_UP % str(error).rstrip(".")) from None
+        except errors.ArgumentError as error:
+            raise Used(GIVE_UP % str(error).rstrip(".")) from None
         self._log.record(t, self._added)
         try:
             return self._released()
@@ -502,6 +506,8 @@ class Rounds:
 
         It holds for a log that does not depend on anybody's data, and takes nothing for secret sampling.
         """
+        if self._lost:  # the log may be from a backup until a state is loaded, which knows
+            raise errors.StateError(UNSAVED % (self._lost, self.mechanism.steps))
         if self._partial:
             raise errors.StateError("who took part before the state that was loaded was not recorded, since it is a secret: log= keeps it")
         return self._observed(self._log.pairs(), delta) if len(self._log) else None

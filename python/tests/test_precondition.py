@@ -98,6 +98,23 @@ class Scaled(Case):
         self.assertGreater(nothing, 100)
         self.assertGreater(full, 100)
 
+    def test_gradients_that_torch_makes_once(self):
+        """One zero for all examples, of a parameter without an effect; one tensor for two parameters whose gradients are equal."""
+
+        class Twice(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b, self.idle = (torch.nn.Parameter(torch.zeros(2)) for _ in range(3))
+
+            def forward(self, x):
+                return ((self.a + self.b) * x).sum(1)
+
+        private = make(Twice(), lambda _, named: {"a": torch.full((2,), 2.0), "b": torch.full((2,), 3.0), "idle": torch.ones(2)}, 100.0,
+                       loss=lambda out: out.sum(), kind=torch.optim.SGD)  # fmt: skip
+        private.accumulate(torch.ones(B, 2), units=range(B))
+        found = private._sum.sum.double() * private._sum.grid / B
+        torch.testing.assert_close(found, torch.tensor([2.0, 2.0, 3.0, 3.0, 0.0, 0.0], dtype=torch.float64), rtol=1e-6, atol=0)
+
     def test_the_scale_is_that_of_the_moments(self):
         """Of Adam and the others, before every step; 1 in the first; a gradient whose squares are v keeps its norm."""
         for kind, name in ((torch.optim.Adam, "exp_avg_sq"), (torch.optim.AdamW, "exp_avg_sq"), (torch.optim.RMSprop, "square_avg"), (torch.optim.Adagrad, "sum")):

@@ -36,6 +36,9 @@ EXACT = (
     "exactly, if each example's gradient depends on it alone. A model, loss, augmentation or collate function that mixes the "
     "examples of a batch is not covered (MixUp, or padding to the longest without a mask).\n"
 )
+#: Made-up examples by which a size of passes is checked: enough for this many numbers of gradients, because a small layer often rounds
+#: one example alike in all places. A large model has them in one.
+PROBED, PROBES = 1 << 16, 8
 #: Roundings, in runs whose batches have fixed sizes, and in others.
 FIXED = "Sizes of batches and places in them did not depend on the data, and with them the roundings of a gradient.\n"
 ALONE = "Sizes of batches varied, and the gradient of each example was computed in a pass of its own.\n"
@@ -215,27 +218,37 @@ class PerExample:
         return (want, want) if self.mapped is False else found  # it may just have been found out
 
     def _probe(self, each: Any, parameters: Dict[str, torch.Tensor], examples: Examples, rows: int) -> Any:
-        """Gradients of equal made-up examples; None: there are none that could be compared."""
+        """Gradients of passes of equal made-up examples; None: there are none that could be compared."""
         own = made_up_parameters(parameters)
+        count = max(1, min(PROBES, PROBED // max(1, sum(p.numel() for p in parameters.values()))))
         for made_up, whole in ((own, 1), (own, 0), (own, None), (parameters, None)):
-            with randomness.unchanged():
-                torch.manual_seed(1)
-                one = examples.made_up(1, 0 if whole is None else whole)
-            if whole is None:  # numbers that the model takes only of a certain kind: those of the first example
-                one = [t if t.is_floating_point() else real[:1] for t, real in zip(one, examples.tensors)]
             try:
-                draws = randomness.Draws(b"", 0, [0] * rows)
-                found = list(self._gradients(each, made_up, in_rows(one, 0, 1, rows), draws, 0)[0].values())
+                found = self._pass_of_equal(each, made_up, examples, rows, whole, 1)
+                if self.mapped is False:
+                    return None
+                first = [g[:1] for g in found]  # the others are compared with it
+                if not all(bool(torch.isfinite(g).all()) for g in first) or not any(bool((g != 0).any()) for g in first):
+                    continue
+                for seed in range(2, count + 1):
+                    found += self._pass_of_equal(each, made_up, examples, rows, whole, seed)
+                return found
             except errors.Error:
                 raise
             except Exception:  # the model's own, about such inputs
                 continue
-            if self.mapped is False:
-                return None
-            first = [g[:1] for g in found]  # the others are compared with it
-            if all(bool(torch.isfinite(g).all()) for g in first) and any(bool((g != 0).any()) for g in first):
-                return found
         return None
+
+    def _pass_of_equal(
+        self, each: Any, parameters: Dict[str, torch.Tensor], examples: Examples, rows: int, whole: Optional[int], seed: int
+    ) -> List[torch.Tensor]:
+        """The gradients of one made-up example in every row. whole: its numbers of classes and tokens; None: those of the first example."""
+        with randomness.unchanged():
+            torch.manual_seed(seed)
+            one = examples.made_up(1, 0 if whole is None else whole)
+        if whole is None:  # numbers that the model takes only of a certain kind
+            one = [t if t.is_floating_point() else real[:1] for t, real in zip(one, examples.tensors)]
+        draws = randomness.Draws(b"", 0, [0] * rows)
+        return list(self._gradients(each, parameters, in_rows(one, 0, 1, rows), draws, 0)[0].values())
 
     def _gradients(
         self,

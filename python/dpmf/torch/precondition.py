@@ -131,5 +131,8 @@ class Preconditioner:
 
 
 def scaled(gradients: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """Of every example, coordinate by coordinate: what becomes of one depends on no other."""
-    return gradients.mul_(scale) if gradients.dtype == scale.dtype else gradients.to(scale.dtype).mul_(scale)
+    """Of every example, coordinate by coordinate: what becomes of one depends on no other.
+
+    A new tensor: torch gives one gradient for all examples, or for two parameters, where they are equal.
+    """
+    return gradients.to(scale.dtype) * scale

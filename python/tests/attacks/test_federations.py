@@ -211,6 +211,69 @@ class Federations(unittest.TestCase):
         self.assertEqual((stream.step, run.rounds.participations()[2]), (4, ["ada", "bob", "eve", "joe", "new"]))
         run.close()
 
+    def test_a_sum_that_is_refused_does_not_stay_on_the_disk(self):
+        """A sum without noise from a backup, whose row was drawn for another one: no server will ever release it."""
+        run = self.federation()
+        with open(self.at("key.model"), "rb") as file:
+            older = file.read()
+        run.close()
+        self.killed(["ada", "bob"])
+        with open(self.at("key.pending"), "rb") as file:
+            pending = file.read()
+        os.remove(self.at("key.pending"))
+        run = self.federation()
+        self.round(run, ["eve", "joe"], 0.3)
+        run.close()
+        for give_up in (False, True):
+            for name, content in (("key.pending", pending), ("key.model", older)):
+                with open(self.at(name), "wb") as file:
+                    file.write(content)
+            if not give_up:
+                with self.assertRaisesRegex(dpmf.StateError, "was used for another sum"):
+                    self.federation()
+            else:
+                run = self.federation(give_up=True)
+                self.assertEqual((run.rounds.round, run.rounds.eligible(["ada", "eve", "new"])), (1, ["ada", "new"]))
+            self.assertFalse(os.path.exists(self.at("key.pending")))
+        run.close()
+
+    def test_a_server_whose_log_cannot_be_written_resumes_with_its_sum(self):
+        """The row may have been drawn: clients who are asked again would send another sum, and the first one would be lost."""
+        run = self.federation()
+
+        def full(t, names):
+            raise dpmf.FileError("No space left on device")
+
+        run.rounds._log.record = full
+        self.assertRaises(dpmf.FileError, self.round, run, ["ada", "bob"])
+        self.assertRaises(dpmf.StateError, self.round, run, ["eve", "joe"])
+        run = self.federation()
+        self.assertEqual((run.rounds.round, run.rounds.participations()[2]), (1, ["ada", "bob"]))
+        run.close()
+
+    def test_epsilon_of_a_log_that_was_cut(self):
+        """Before a state is loaded, which knows what the log had, the log is not taken for what happened."""
+        key = self.at("key")
+        with Rounds(M, 3, 1.0, divisor=1, key=key) as rounds:
+            for name in ("ada", "bob", "cy", "ada"):
+                rounds.add(name, np.ones(3))
+                rounds.finish()
+            state = rounds.state_dict()
+            epsilon = rounds.observed().epsilon
+        with open(key + ".log", "rb") as file:
+            whole = file.read()
+        for content in (b"client,round\nada,0\n", b"client,round\n"):
+            with open(key + ".log", "wb") as file:
+                file.write(content)
+            with Rounds(M, 3, 1.0, divisor=1, key=key) as rounds:
+                self.assertRaises(dpmf.StateError, rounds.observed)
+                self.assertRaises(dpmf.StateError, rounds.load_state_dict, state)
+        with open(key + ".log", "wb") as file:
+            file.write(whole)
+        with Rounds(M, 3, 1.0, divisor=1, key=key) as rounds:
+            rounds.load_state_dict(state)
+            self.assertEqual(rounds.observed().epsilon, epsilon)
+
     def test_files_that_are_damaged(self):
         self.killed(["ada", "bob"])
         for name in ("key.pending", "key.model"):

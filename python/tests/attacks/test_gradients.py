@@ -45,6 +45,21 @@ def moved(private, x, y, left_out):
     return float((sum_of(private, x, y, everybody) - sum_of(private, x, y, others)).norm())
 
 
+@unittest.skipIf(torch is None, "torch is not installed")
+class Roundings(Case):
+    def test_small_layers_in_batches_of_varying_sizes(self):
+        """A kernel rounds every other row otherwise, and one made-up example had the same bits in both: who left moved the others."""
+        for act in (torch.nn.Tanh, torch.nn.Sigmoid, torch.nn.ReLU):
+            torch.manual_seed(2)
+            model = torch.nn.Sequential(torch.nn.Linear(6, 5), act(), torch.nn.Linear(5, 3))
+            generator = torch.Generator().manual_seed(3)
+            x, y = torch.randn(12, 6, generator=generator) * 3, torch.randint(0, 3, (12,), generator=generator)
+            private = make(model, m=mechanism(sigma=None, epsilon=4.0, delta=1e-5))
+            self.assertFalse(private._taken.steady)
+            for place in (0, 5, 11):
+                self.assertLessEqual(moved(private, x, y, place), 1.0)
+
+
 @unittest.skipIf(opacus is None, "opacus is not installed")
 class LowPrecision(Case):
     def data(self, count=300):
