@@ -159,7 +159,7 @@ class Participations:
         if data.startswith(HEADER):
             for number, line in enumerate(whole[len(HEADER) :].split(b"\n")[:-1], 2):
                 name, _, at = line.decode("utf-8", "replace").rpartition(",")
-                if not at.isascii() or not at.isdigit() or not name:
+                if not at.isascii() or not at.isdigit() or len(at) > 18 or not name:
                     raise errors.FormatError("log: %s, line %d: client,round is accepted" % (path, number))
                 if reserved is not None and int(at) > reserved:
                     raise errors.StateError(

@@ -18,6 +18,13 @@ SENTENCE = (
     "clipping.\n"
 )
 
+#: For ghost clipping, which multiplies losses by up to clip/gamma: a norm is formed before, and numbers that underflow there come back.
+GHOST_LEAST = 2.0**-10
+NO_GHOST = (
+    "ghost clipping multiplies losses by up to clip_norm/normalize, and gradients that were below a float's range when their norms were formed "
+    "could then add many clip norms: from 2^-10 on is accepted with it"
+)
+
 
 def checked_gamma(normalize: Optional[float]) -> float:
     """gamma, or 0 where contributions are clipped.

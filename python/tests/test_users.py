@@ -11,6 +11,7 @@ import numpy as np
 from support import KEY, Case, mechanism
 
 import dpmf
+from dpmf._clients import rule_of
 from dpmf.owners import Owners, OwnerSampler, assign
 from dpmf.users import Users, UserSampler, at_most
 
@@ -18,6 +19,7 @@ try:
     import torch
 
     import dpmf.torch
+    from dpmf.torch.returning import limits_of
 except ImportError:
     torch = None
 else:
@@ -338,6 +340,26 @@ class Participation(Case):
                     private.step(x, units=["other %d" % t])
             private.close()
 
+    def test_one_rule_for_users_and_clients(self):
+        """Users of a loader and clients of a federation may take part in the same steps, under every participation."""
+        rng = np.random.default_rng(5)
+        refusals = 0
+        for participation in ("single", "full", "cyclic:4,3", "min-sep:3,4", "shuffled:3,4"):
+            m = mechanism("identity", 12, participation=participation)
+            rule, limits = rule_of(m), limits_of(m)
+            for _ in range(200):
+                *before, step = np.flatnonzero(rng.random(12) < rng.choice([0.15, 0.3])).tolist() or [0]
+                log = {t: np.array([7]) for t in before}
+                if any(rule(before[:i]) is not None for i in range(1, len(before) + 1)):
+                    continue
+                try:
+                    limits.check(np.array([7]), step, log, str)
+                    found = None
+                except dpmf.StateError as error:
+                    found, refusals = error, refusals + 1
+                self.assertEqual(found is None, rule([*before, step]) is None, (participation, before, step))
+        self.assertGreater(refusals, 50)
+
     def test_counted(self):
         """returning='count': the epsilon is that of what happened, as observed_privacy has it."""
         m = mechanism("toeplitz", 8, participation="min-sep:2,3", sigma=None, epsilon=3.0, delta=1e-5)
@@ -565,6 +587,8 @@ class Both(Case):
         batches = UserSampler("cyclic:2", IDS, key=KEY, mechanism=m)
         make = dpmf.jax.add_user_noise
         self.refused(dpmf.ArgumentTypeError, "UserSampler", make, m, params, 1.0, None, KEY)
+        owned = OwnerSampler("scheduled:4,2,4", Owners([["a"], ["a", "b"]] * 14), 8, KEY)
+        self.refused(dpmf.ArgumentTypeError, "sampler is a OwnerSampler", make, m, params, 1.0, owned, KEY)
         wrong = UserSampler("shuffled:2", IDS, 8, KEY)
         self.refused(dpmf.ArgumentError, "would not hold", make, m, params, 1.0, wrong, KEY)
         self.refused(dpmf.ArgumentError, "user_gradient", make, m, params, 1.0, batches, KEY, user_gradient="max")

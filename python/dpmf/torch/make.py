@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional, Sequence, Union
 import torch
 
 from .. import errors
-from .._contribution import checked_gamma
+from .._contribution import GHOST_LEAST, NO_GHOST as NO_SMALL_GHOST, checked_gamma
 from .._library import flag, integer, real, select
 from ..keys import KeyLike
 from ..mechanism import Mechanism
@@ -145,6 +145,10 @@ def make_private(
         no_ghost = no_ghost or NO_SCALED_GHOST
         if clipping == "ghost":
             raise errors.UnsupportedError("clipping='ghost' with precondition=: %s" % NO_SCALED_GHOST)
+    if 0 < gamma < GHOST_LEAST:
+        no_ghost = no_ghost or NO_SMALL_GHOST
+        if clipping == "ghost":
+            raise errors.UnsupportedError("clipping='ghost' with normalize = %g: %s" % (gamma, NO_SMALL_GHOST))
     if isinstance(clip_norm, GroupClip):
         no_ghost = no_ghost or NO_GHOST
         if clipping == "ghost":

@@ -70,6 +70,23 @@ class LowPrecision(Case):
         torch.manual_seed(0)
         return torch.nn.Sequential(torch.nn.Linear(50, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
 
+    def test_ghost_clipping_of_normalised_gradients_that_underflow(self):
+        """The norm of y^2 x is 0 in floats; multiplied by clip/gamma first, y^2 is a float again: it moved the sum by 8 clip norms."""
+
+        def sums(**options):
+            model = torch.nn.Sequential(torch.nn.Linear(1, 1, bias=False))
+            torch.nn.init.zeros_(model[0].weight)
+            private = make(model, 8, clip=1.0, loss=lambda o, y: (o.reshape(-1) * y * y).sum(), **options)
+            x, y = torch.zeros(8, 1), torch.full((8,), 1e-25)
+            x[0] = 1e38
+            return float(sum_of(private, x, y, range(8)).norm())
+
+        for gamma in (2.0**-10, 0.01, None):
+            self.assertLess(sums(normalize=gamma, clipping="ghost"), 0.01)
+        for gamma in (2.0**-100, 2.0**-11):
+            self.refused(dpmf.UnsupportedError, "from 2^-10 on", lambda: sums(normalize=gamma, clipping="ghost"))
+            self.assertEqual(sums(normalize=gamma, clipping="auto"), 0.0)
+
     def test_ghost_clipping_under_autocast(self):
         """A training loop runs its step under bfloat16 autocast, as loops for speed do.
 
