@@ -221,9 +221,9 @@ static int check_usage(const arguments *given) {
 
 static void read_options(count *c) {
     const arguments *given = c->given;
-    c->bad = option_is(given, OPTION_BAD_LINES, "stop")   ? BAD_STOP
-             : option_is(given, OPTION_BAD_LINES, "zero") ? BAD_ZERO
-                                                          : BAD_SKIP;
+    c->bad = !option_given(given, OPTION_BAD_LINES) || option_is(given, OPTION_BAD_LINES, "stop") ? BAD_STOP
+             : option_is(given, OPTION_BAD_LINES, "zero")                                         ? BAD_ZERO
+                                                                                                  : BAD_SKIP;
     c->format = option_is(given, OPTION_FORMAT, "jsonl") ? FORMAT_JSONL
                 : option_is(given, OPTION_FORMAT, "csv") ? FORMAT_CSV
                                                          : FORMAT_TEXT;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* design: the options of a training run, the comparison as a table or JSON, and the chosen mechanism in a file. */
+#include "calendar.h"
 #include "options/options.h"
 #include "options/verbs.h"
 #include "output.h"
@@ -135,6 +136,104 @@ static int read_users(const arguments *given, dpmf_design_options *how) {
     return 0;
 }
 
+/* ---- in the words of counting ---- */
+
+static bool is_counting(const arguments *given) {
+    return option_given(given, OPTION_AT_MOST);
+}
+
+/* What the words of bound allow: rows in windows of lines, and so a participation and a group. */
+typedef struct counting {
+    int64_t windows, uses, rows; /* windows that are protected together; lines of a unit; rows of it in each of these */
+    bool alone;                  /* each window of a user is a unit */
+} counting;
+
+static int64_t lines_of_window(period by, period per, int64_t steps) {
+    static const int64_t days[PERIOD_TOTAL] = {[PERIOD_DAY] = 1, [PERIOD_WEEK] = 7, [PERIOD_MONTH] = 31};
+    int64_t most = per == PERIOD_EVER ? steps : by == per ? 1 : days[per] * (by == PERIOD_HOUR ? 24 : 1);
+    return most < steps ? most : steps;
+}
+
+static counting counting_of(const arguments *given) {
+    period by = PERIOD_DAY, per = PERIOD_EVER;
+    const int64_t most = given->count[OPTION_AT_MOST], steps = given->count[OPTION_STEPS];
+    const char *unit = option_text(given, OPTION_UNIT), *word = option_text(given, OPTION_PER);
+    const char *last = strrchr(unit, '-');
+    period_read(option_text(given, OPTION_BY), &by);
+    period_read(word, &per);
+    counting c = {.alone = last != NULL && strcmp(last + 1, word) == 0, .rows = most};
+    c.windows = c.alone ? 1 : calendar_touched(per, by, steps);
+    c.uses = c.windows;
+    if (option_given(given, OPTION_ONCE)) {
+        const int64_t lines = lines_of_window(by, per, steps);
+        c.uses *= most < lines ? most : lines;
+        c.rows = 1;
+    }
+    if (c.uses > steps) c.uses = steps;
+    return c;
+}
+
+static int check_counting(const arguments *given) {
+    static const option_id others[] = {OPTION_EPOCHS, OPTION_PARTICIPATION, OPTION_GROUP, OPTION_BATCH_CAP,
+                                       OPTION_UNITS};
+    const char *unit = option_text(given, OPTION_UNIT), *per = option_text(given, OPTION_PER);
+    const char *last = unit != NULL ? strrchr(unit, '-') : NULL;
+    period by = PERIOD_DAY, window = PERIOD_EVER, named = PERIOD_EVER;
+    char shown[SHOWN];
+    if (has_users(given)) return fail(EXIT_USAGE, "--at-most: not with the words of federated learning (--users)");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (option_given(given, others[i]))
+            return fail(EXIT_USAGE, "--%s: not with --at-most, from which it follows", options[others[i]].name);
+    if (!option_is(given, OPTION_SAMPLING, "none"))
+        return fail(EXIT_USAGE, "--sampling %s: not with --at-most: counts sample nothing",
+                    option_text(given, OPTION_SAMPLING));
+    if (unit == NULL)
+        return fail(EXIT_USAGE,
+                    "--at-most: who is protected? --unit user: all rows of a user together; --unit user-day, "
+                    "user-week or user-month, with the same --per: those of one such window alone");
+    period_read(option_text(given, OPTION_BY), &by);
+    period_read(per, &window);
+    if (!calendar_nested(by, window))
+        return fail(EXIT_USAGE, "--by %s: a line must lie within one %s (--per)", option_text(given, OPTION_BY), per);
+    if (last != NULL && period_read(last + 1, &named) && named != window)
+        return fail(EXIT_USAGE, "--unit %s: with --per %s the unit is user (all rows together)%s%s", show(unit, shown),
+                    per, window == PERIOD_EVER ? "" : " or user-", window == PERIOD_EVER ? "" : per);
+    return 0;
+}
+
+static void read_counting(const arguments *given, dpmf_design_options *how) {
+    const counting c = counting_of(given);
+    how->epochs = c.uses;
+    how->group = c.rows;
+    if (!option_given(given, OPTION_DIM)) how->dim = 1;
+    if (c.uses == 1) return;
+    how->federated = 1;
+    how->separation_low = how->separation_high = 1;
+}
+
+/* The same in a sentence, with the commands that use the file. */
+static void add_counting(text_buffer *t, const arguments *given) {
+    const counting c = counting_of(given);
+    const int64_t most = given->count[OPTION_AT_MOST];
+    const char *per = option_text(given, OPTION_PER), *file = option_text(given, OPTION_OUT);
+    const bool ever = strcmp(per, "ever") == 0, once = option_given(given, OPTION_ONCE);
+    text_add(t, "A user counts with at most %" PRId64 " row%s %s%s", most, most == 1 ? "" : "s",
+             ever ? "in the whole stream" : "in each ", ever ? "" : per);
+    if (once) text_add(t, ", at most one of them in a line");
+    if (c.alone)
+        text_add(t, ". One %s of a user is protected; a user who comes in several is not, as a whole.", per);
+    else if (!ever)
+        text_add(t, ". All of them together are protected: the lines touch up to %" PRId64 " %ss.", c.windows, per);
+    else
+        text_add(t, ". All of them together are protected.");
+    text_add(t,
+             " Make the lines with dpmf bound --at-most %" PRId64
+             " --per %s%s --by %s, and publish them with dpmf count "
+             "%s, whose --clip stays 1: the noise is for %" PRId64 " row%s already.",
+             most, per, once ? " --once" : "", option_text(given, OPTION_BY), file != NULL ? file : "FILE", c.rows,
+             c.rows == 1 ? "" : "s");
+}
+
 static int check_needed(const arguments *given) {
     static const option_id needed[] = {OPTION_STEPS, OPTION_EPSILON, OPTION_DELTA};
     if (has_users(given)) {
@@ -144,10 +243,18 @@ static int check_needed(const arguments *given) {
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!has_users(given) && !option_given(given, needed[i]))
             return fail(EXIT_USAGE, "design needs --%s %s", options[needed[i]].name, options[needed[i]].argument);
-    if (!has_users(given) && option_given(given, OPTION_EPOCHS) == option_given(given, OPTION_PARTICIPATION))
+    static const option_id counted[] = {OPTION_PER, OPTION_ONCE, OPTION_BY};
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++)
+        if (!is_counting(given) && option_given(given, counted[i]))
+            return fail(EXIT_USAGE, "--%s needs --at-most K, the rows of a user that are counted",
+                        options[counted[i]].name);
+    if (is_counting(given)) {
+        int code = check_counting(given);
+        if (code != 0) return code;
+    } else if (!has_users(given) && option_given(given, OPTION_EPOCHS) == option_given(given, OPTION_PARTICIPATION))
         return fail(EXIT_USAGE,
                     "design needs one of --epochs K and --participation min-sep:K,LOW..HIGH or file:PATTERNS, "
-                    "or --users, --rounds and --per-round");
+                    "or --at-most K to count, or --users, --rounds and --per-round");
     if (option_is(given, OPTION_RELEASE, "exact") && !option_given(given, OPTION_DIM))
         return fail(EXIT_USAGE,
                     "--release exact needs --dim M: rounding adds to the sensitivity, more for larger rows");
@@ -178,6 +285,7 @@ static int read_options(const arguments *given, dpmf_design_options *how) {
     int code = take_loss(given, &how->loss, &how->loss_power);
     if (code == 0) code = read_sampling(given, how);
     if (code == 0 && has_users(given)) code = read_users(given, how);
+    if (code == 0 && is_counting(given)) read_counting(given, how);
     if (is_listed(given)) how->epochs = 1; /* the patterns determine how often */
     if (code == 0 && option_given(given, OPTION_PARTICIPATION) && !is_listed(given))
         code = read_participation(option_text(given, OPTION_PARTICIPATION), how);
@@ -244,6 +352,18 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
     json_double(t, "delta", given->number[OPTION_DELTA]);
     if (units_of(given) > 0)
         json_bool(t, "delta_below_one_unit", !delta_too_large(given->number[OPTION_DELTA], units_of(given)));
+    if (is_counting(given)) {
+        const counting c = counting_of(given);
+        json_open(t, "counting", '{');
+        json_integer(t, "at_most", given->count[OPTION_AT_MOST]);
+        json_text(t, "per", option_text(given, OPTION_PER));
+        json_text(t, "by", option_text(given, OPTION_BY));
+        json_bool(t, "once", option_given(given, OPTION_ONCE));
+        json_integer(t, "windows", c.windows);
+        json_integer(t, "lines", c.uses);
+        json_integer(t, "rows", c.rows);
+        json_close(t, '}');
+    }
     json_candidates(t, "candidates", d, false);
     json_candidate(t, "chosen", dpmf_design_candidate(d, dpmf_design_get(d).chosen));
     if (exact->grid > 0) {
@@ -385,6 +505,14 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
     if (dpmf_design_get(d).warnings > 0) text_add(t, "\nBefore you train:\n");
     for (int64_t i = 0; i < dpmf_design_get(d).warnings; i++)
         add_wrapped(t, dpmf_design_warning(d, i), 2, TEXT_WIDTH);
+    if (is_counting(given)) {
+        text_buffer words = {0};
+        add_counting(&words, given);
+        text_add(t, "\nCounting:\n");
+        add_wrapped(t, words.bytes != NULL ? words.bytes : "", 2, TEXT_WIDTH);
+        t->failed = t->failed || words.failed;
+        text_free(&words);
+    }
     text_add(t, "\nPrivacy:\n");
     add_wrapped(t, statement, 2, TEXT_WIDTH);
 }

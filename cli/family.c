@@ -198,6 +198,10 @@ const char *format_values(verb_id verb) {
                                 : "f32|f64|npy|text|csv|jsonl|man|bash|zsh";
 }
 
+const char *by_values(verb_id verb) {
+    return verb == VERB_DESIGN || verb == VERB_BOUND ? "hour|day|week|month" : "hour|day|week|month|weekday";
+}
+
 static int place_of(int64_t i, size_t field) {
     return field == FAMILY_ANY ? 1 : *(const int *)((const char *)dpmf_family_info(i) + field);
 }

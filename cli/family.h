@@ -50,6 +50,7 @@ const char *family_values(verb_id verb);
 const char *participation_values(verb_id verb);
 const char *sampling_values(verb_id verb);
 const char *format_values(verb_id verb);
+const char *by_values(verb_id verb);
 
 /* The help of --family. */
 const char *family_help(void);

@@ -248,6 +248,44 @@ DPMF_API uint64_t dpmf_memory_in_use(void);
 DPMF_API void dpmf_set_last_error(const char *text);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_bytes_allocate(int64_t count, size_t size, const char *what, void **out);
 
+/* ------------------------------------------------------------------------------------------------------------------
+ * 6  At most this many rows of each user, before they are counted (dpmf bound, docs/protected.md)
+ *
+ * Rows of users become counts in lines (days, for example). Of each user and window (a day, a month, the whole stream) `at_most`
+ * rows at random are counted, chosen by a key, and the others are left out. Which of a user's rows are counted is a function
+ * of the key and of that user's rows alone. A stream is limited in several calls, one after the other: the state file has
+ * the number of rows of each user that were counted, so that no later call counts more.
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct dpmf_limiter_options {
+    int64_t at_most;      /* rows of one user in a window that are counted, 1 to 10000 */
+    int once;             /* 1: and at most one of them in a line */
+    int64_t first, lines; /* the lines of this call: the first, numbered as the caller likes, and how many */
+    int64_t columns;      /* counts in a line */
+    const int64_t
+        *window; /* lines + 1 numbers that never decrease: the window of each line, and of the one after the last */
+    const char *state;   /* path of the state file; it is locked meanwhile, mode 0600, authenticated by the key */
+    int begin;           /* 1: a state file that is missing is made: the key is new, and nothing was counted with it */
+    const char *binding; /* text that must be the same in every call: what else decides the lines */
+} dpmf_limiter_options;
+
+typedef struct dpmf_limiter dpmf_limiter;
+
+/*
+ * The lines must follow those of the call before. Or they are the same again: then dpmf_limiter_finish gives the same counts
+ * if the rows are the same, and refuses others. Anything else is refused: users would be counted beyond the limit.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_limiter_create(const uint8_t key[DPMF_KEY_SIZE],
+                                                         const dpmf_limiter_options *options, dpmf_limiter **out);
+DPMF_API void dpmf_limiter_free(dpmf_limiter *limiter); /* wipes what it knows of users */
+
+/* A row of the user with this name (`size` bytes, compared byte by byte): 0 <= line < lines, 0 <= column < columns. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_limiter_add(dpmf_limiter *limiter, const void *user, int64_t size,
+                                                      int64_t line, int64_t column);
+
+/* Writes the state file, then counts[line * columns + column]; once, and last. *is_first: these lines begin the stream. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_limiter_finish(dpmf_limiter *limiter, int64_t *counts, int *is_first);
+
 #ifdef __cplusplus
 }
 #endif

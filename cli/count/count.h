@@ -57,6 +57,19 @@ typedef enum line_kind { LINE_ROW, LINE_HEADER, LINE_BAD } line_kind;
 line_kind lines_read(line_reader *reader, const char *line, size_t length, bool first, fixed *row, slice *time,
                      char why[WHY]);
 
+/* The fields of one line of CSV, one after the other. */
+typedef struct line_cutter {
+    const char *at, *end;
+    char separator;
+    bool more;         /* another field follows; true at the start */
+    const char *wrong; /* NULL: nothing */
+} line_cutter;
+
+/* The next field, without its quotes and the spaces around it; false: no more. Doubled quotes stay, until lines_unquote. */
+bool lines_cut(line_cutter *cutter, slice *field);
+slice lines_unquote(text_buffer *spare, slice field);
+char lines_separator(const char *line, size_t length); /* the most frequent of , ; tab */
+
 /* ---- answers (count/release.c) ---- */
 
 void print_titles(text_buffer *t, const line_reader *reader); /* the header of a CSV */

@@ -72,19 +72,11 @@ void lines_close(line_reader *reader) {
 
 /* ---- fields of CSV ---- */
 
-typedef struct cutter {
-    const char *at, *end;
-    char separator;
-    bool more;         /* another field follows */
-    const char *wrong; /* NULL: nothing */
-} cutter;
-
-static bool is_space(const cutter *c, char letter) {
+static bool is_space(const line_cutter *c, char letter) {
     return letter == ' ' || (letter == '\t' && c->separator != '\t');
 }
 
-/* The next field, without its quotes and the spaces around it; false: no more. */
-static bool cut_field(cutter *c, slice *field) {
+bool lines_cut(line_cutter *c, slice *field) {
     if (!c->more) return false;
     while (c->at < c->end && is_space(c, *c->at))
         ++c->at;
@@ -110,11 +102,11 @@ static bool cut_field(cutter *c, slice *field) {
     return c->wrong == NULL;
 }
 
-static cutter cutter_of(const line_reader *reader, const char *line, size_t length) {
-    return (cutter){.at = line, .end = line + length, .separator = reader->separator, .more = true};
+static line_cutter cutter_of(const line_reader *reader, const char *line, size_t length) {
+    return (line_cutter){.at = line, .end = line + length, .separator = reader->separator, .more = true};
 }
 
-static char find_separator(const char *line, size_t length) {
+char lines_separator(const char *line, size_t length) {
     static const char known[] = {',', ';', '\t'};
     size_t count[3] = {0}, best = 0;
     bool quoted = false;
@@ -206,7 +198,7 @@ static bool find_fields(line_reader *reader, int64_t count, const slice *fields,
 static int arrange(line_reader *reader, const char *line, size_t length, char why[WHY]) {
     int64_t count = 0, room = 1;
     int answer = -1;
-    reader->separator = find_separator(line, length);
+    reader->separator = lines_separator(line, length);
     for (size_t i = 0; i < length; ++i)
         room += line[i] == reader->separator;
     slice *fields = allocate(room, sizeof *fields);
@@ -215,8 +207,8 @@ static int arrange(line_reader *reader, const char *line, size_t length, char wh
     reader->place = allocate(room, sizeof *reader->place);
     snprintf(why, WHY, "there is no memory for its fields");
     if (fields == NULL || where == NULL || reader->place == NULL) goto done;
-    cutter c = cutter_of(reader, line, length);
-    while (cut_field(&c, &fields[count]))
+    line_cutter c = cutter_of(reader, line, length);
+    while (lines_cut(&c, &fields[count]))
         ++count;
     snprintf(why, WHY, "%s", c.wrong != NULL ? c.wrong : "");
     if (c.wrong != NULL || !find_fields(reader, count, fields, where, why)) goto done;
@@ -270,25 +262,24 @@ static bool read_plain(const line_reader *reader, const char *line, size_t lengt
     return found == reader->columns;
 }
 
-/* Doubled quotes become single ones. */
-static slice unquote(line_reader *reader, slice field) {
+slice lines_unquote(text_buffer *spare, slice field) {
     if (memchr(field.start, '"', field.length) == NULL) return field;
-    reader->spare.length = 0;
+    spare->length = 0;
     for (size_t i = 0; i < field.length; ++i) {
-        text_add_bytes(&reader->spare, field.start + i, 1);
+        text_add_bytes(spare, field.start + i, 1);
         i += field.start[i] == '"';
     }
-    return (slice){reader->spare.bytes, reader->spare.length};
+    return (slice){spare->bytes, spare->length};
 }
 
 static bool read_fields(line_reader *reader, const char *line, size_t length, fixed *row, slice *time, char why[WHY]) {
-    cutter c = cutter_of(reader, line, length);
+    line_cutter c = cutter_of(reader, line, length);
     slice field;
     int64_t index = 0, found = 0, bad = -1;
-    for (; index < reader->places && cut_field(&c, &field); ++index) {
+    for (; index < reader->places && lines_cut(&c, &field); ++index) {
         const int64_t place = reader->place[index];
         if (place == TIME) {
-            *time = unquote(reader, field);
+            *time = lines_unquote(&reader->spare, field);
         } else if (place >= 0) {
             ++found;
             if (!fixed_read(field.start, field.length, reader->grid, reader->limit, &row[place]) && bad < 0)
@@ -300,7 +291,7 @@ static bool read_fields(line_reader *reader, const char *line, size_t length, fi
         return false;
     }
     if (c.more) { /* a decimal comma or a forgotten quote: its numbers are not where the first line has them */
-        while (cut_field(&c, &field))
+        while (lines_cut(&c, &field))
             ++index;
         snprintf(why, WHY, "it has %lld fields, and the first line has %lld", (long long)index,
                  (long long)reader->places);

@@ -11,6 +11,7 @@
 #define ACCOUNT (1u << VERB_ACCOUNT)
 #define CALIBRATE (1u << VERB_CALIBRATE)
 #define NOISE (1u << VERB_NOISE)
+#define BOUND (1u << VERB_BOUND)
 #define COUNT (1u << VERB_COUNT)
 #define QUERY (1u << VERB_QUERY)
 #define TRAIN (1u << VERB_TRAIN)
@@ -74,6 +75,34 @@ const option_row options[OPTION_TOTAL] = {
          .help =
              "federated: a user returns after LOW rounds at the earliest, which the server enforces, and usually after "
              "up to HIGH (the choice is robust over that range, the guarantee holds from LOW on)"},
+    [OPTION_AT_MOST] = {.name = "at-most",
+                        .kind = KIND_COUNT,
+                        .argument = "K",
+                        .count_low = 1,
+                        .count_high = 10000,
+                        .verbs = DESIGN | BOUND,
+                        .help = "counting: at most K rows of one user are counted in each window (--per). bound leaves "
+                                "out the others, design makes the noise for it (with --dim 1 as default). The words "
+                                "must be the same in both"},
+    [OPTION_PER] = {.name = "per",
+                    .kind = KIND_CHOICE,
+                    .argument = "WINDOW",
+                    .values = "day|week|month|ever",
+                    .preset = "ever",
+                    .verbs = DESIGN | BOUND,
+                    .help = "with --at-most: the window in which K rows are counted; ever is the whole stream. design: "
+                            "--unit user protects all windows of a user together, --unit user-day (-week, -month) with "
+                            "the same window each of them alone"},
+    [OPTION_ONCE] = {.name = "once",
+                     .verbs = DESIGN | BOUND,
+                     .help = "with --at-most: a user counts at most once in a line (daily visitors, not visits)"},
+    [OPTION_BY] = {.name = "by",
+                   .kind = KIND_CHOICE,
+                   .argument = "PERIOD",
+                   .values_of = by_values,
+                   .preset = "day",
+                   .verbs = DESIGN | BOUND,
+                   .help = "the period of a line: one step of the mechanism"},
     [OPTION_WORKLOAD] =
         {.name = "workload",
          .kind = KIND_TEXT,
@@ -262,9 +291,9 @@ const option_row options[OPTION_TOTAL] = {
          .values = "rms|max|lp:P|last",
          .preset = "rms",
          .verbs = PLAN | DESIGN | EVALUATE | OPTIMIZE,
-         .help = "the loss that is optimized and compared with its lower bound: rms, over all steps; max, of the worst "
+         .help = "the loss that is optimized and compared with its lower bound (rms, over all steps; max, of the worst "
                  "step; lp:P, the P-th root of the mean P-th power of the errors, P from 1 to 1000; last, of the last "
-                 "step. optimize takes the last two for banded, toeplitz and banded-toeplitz. design optimizes for "
+                 "step). optimize takes the last two for banded, toeplitz and banded-toeplitz. design optimizes for "
                  "rms and max, and chooses by any of them"},
     [OPTION_TOLERANCE] = {.name = "tolerance",
                           .kind = KIND_NUMBER,
@@ -546,7 +575,7 @@ const option_row options[OPTION_TOTAL] = {
                             .preset = "auto",
                             .verbs = EVALUATE | OPTIMIZE,
                             .help = "how the sensitivity is found. auto: exact where a theorem gives it, else the "
-                                    "smallest valid upper bound. The others force one bound: by the largest "
+                                    "smallest valid upper bound. The others force one bound, by the largest "
                                     "eigenvalue, by absolute values, by the maximum over signs (K up to 20)"},
     [OPTION_BOUND] = {.name = "bound",
                       .kind = KIND_CHOICE,
@@ -624,27 +653,34 @@ const option_row options[OPTION_TOTAL] = {
         {.name = "columns",
          .kind = KIND_TEXT,
          .argument = "D|LIST",
-         .verbs = EVALUATE | OPTIMIZE | COUNT | QUERY | REPORT,
-         .help = "count: D numbers per line, separated by spaces, tabs or commas, default is 1. Or CSV: names of "
-                 "columns, or their numbers "
-                 "from 1, joined by commas (visits,sales; 2,5; a single number with a comma after it: 2,). query, "
-                 "report: the sums on a line of the stream, required where a first number may be a time. evaluate, "
-                 "optimize: 1 if contributions are single numbers, whose sensitivity can be smaller than that of "
-                 "vectors (streams of more columns then refuse the mechanism); default is any, or what FILE says"},
+         .verbs = EVALUATE | OPTIMIZE | BOUND | COUNT | QUERY | REPORT,
+         .help =
+             "count: D numbers per line, separated by spaces, tabs or commas, default is 1. count: or CSV, names of "
+             "columns, or their numbers "
+             "from 1, joined by commas (visits,sales; 2,5; a single number with a comma after it: 2,). bound: "
+             "COLUMN:VALUE,VALUE,... (country:DE,FR): the rows of each value are a column; default is one column "
+             "of all rows. query, "
+             "report: the sums on a line of the stream, required where a first number may be a time. evaluate, "
+             "optimize: 1 if contributions are single numbers, whose sensitivity can be smaller than that of "
+             "vectors (streams of more columns then refuse the mechanism); default is any, or what FILE says"},
     [OPTION_TIME] = {.name = "time",
                      .kind = KIND_TEXT,
                      .argument = "COLUMN",
-                     .verbs = COUNT,
-                     .help = "CSV: the column, by name or number, that is copied to the answers"},
+                     .verbs = BOUND | COUNT,
+                     .help =
+                         "count: CSV, the column, by name or number, that is copied to the answers. bound: the column "
+                         "of the time, ISO 8601, taken as it is written (2024-02-29, 2024-02-29T17:05:00+01:00)"},
     [OPTION_BAD_LINES] = {.name = "bad-lines",
                           .kind = KIND_CHOICE,
                           .argument = "WHAT",
                           .values = "stop|zero|skip",
-                          .preset = "stop",
-                          .verbs = COUNT,
-                          .help = "for a line that is blank or has no numbers where they should be: stop there (fix it "
-                                  "and run again), count zeros in its step, or leave out the line and its step. Its "
-                                  "number is always reported"},
+                          .verbs = BOUND | COUNT,
+                          .help =
+                              "count: for a line that is blank or has no numbers where they should be, stop there (fix "
+                              "it and run again; the default), count zeros in its step, or leave out the line and "
+                              "its step; its number is always reported. bound: skip, the default, leaves out a row "
+                              "without a user or a date, and nothing reports it; stop reports its number and "
+                              "writes nothing"},
     [OPTION_CLIP_ROWS] =
         {.name = "clip-rows",
          .verbs = COUNT,
@@ -695,14 +731,15 @@ const option_row options[OPTION_TOTAL] = {
                           .argument = "FILE",
                           .verbs = QUERY | REPORT,
                           .help = "the mechanism file that the stream was made with"},
-    [OPTION_RANGE] =
-        {.name = "range",
-         .kind = KIND_TEXT,
-         .argument = "A:B[-C:D]",
-         .verbs =
-             QUERY | REPORT,
-         .help = "the sum over the lines A to B, both included, from 1. query: minus the sum over the lines C to D. "
-                 "report: several ranges A:B, joined by commas"},
+    [OPTION_RANGE] = {.name = "range",
+                      .kind = KIND_TEXT,
+                      .argument = "A:B[-C:D]",
+                      .verbs = BOUND | QUERY | REPORT,
+                      .help =
+                          "query, report: the sum over the lines A to B, both included, from 1. query: minus the sum "
+                          "over the lines C to D. "
+                          "report: several ranges A:B, joined by commas. bound: the dates of the lines, both included "
+                          "(2024-02-01:2024-02-29, 2024-02 or a day); rows of other dates are left out"},
     [OPTION_LEVEL] = {.name = "level",
                       .kind = KIND_NUMBER,
                       .argument = "P",
@@ -732,6 +769,13 @@ const option_row options[OPTION_TOTAL] = {
                          .verbs = NOISE | COUNT | TRAIN,
                          .help = "file of the 32-byte key, mode 0600. Made if it is missing. FILE.state beside it "
                                  "remembers the rows that were used"},
+    [OPTION_SEED_KEY] = {.name = "seed-key",
+                         .kind = KIND_FILE,
+                         .argument = "FILE",
+                         .verbs = BOUND,
+                         .help = "file of the 32-byte key that chooses the rows, mode 0600, for one stream. Made if it "
+                                 "is missing, with FILE.state beside it (or --state), which remembers how many rows of "
+                                 "each user were counted"},
     [OPTION_TESTING_SEED] = {.name = "testing-seed",
                              .kind = KIND_COUNT,
                              .argument = "N",
@@ -744,11 +788,13 @@ const option_row options[OPTION_TOTAL] = {
          .kind = KIND_FILE,
          .argument = "FILE|none",
          .verbs =
-             NOISE | COUNT | TRAIN,
-         .help = "file that remembers the number of reserved rows, on the disk before each row is written. Made with "
-                 "row 0; locked while in use; bound to the key and all options. count: also holds the sums, so that "
-                 "the count can resume; as secret as the data. noise, train: with none, rows that repeat go unnoticed. "
-                 "Default: beside the key file"},
+             NOISE | BOUND | COUNT | TRAIN,
+         .help =
+             "file that remembers what was used, on the disk before anything is written; locked while in use; bound "
+             "to the key and all options. noise, count, train: the number of reserved rows, made with row 0. count: "
+             "also holds the sums, so that the count can resume; as secret as the data. bound: the number of rows "
+             "of each user that were counted. noise, train: with none, rows that repeat go unnoticed. "
+             "Default: beside the key file"},
     [OPTION_RELEASE] =
         {.name = "release",
          .kind = KIND_CHOICE,
@@ -806,8 +852,9 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_USER] = {.name = "user",
                      .kind = KIND_TEXT,
                      .argument = "COLUMN",
-                     .verbs = TRAIN | PREDICT,
-                     .help = "CSV: the column of the user's name; required for --unit user"},
+                     .verbs = TRAIN | PREDICT | BOUND,
+                     .help = "train, predict: CSV, the column of the user's name; required for --unit user. bound: the "
+                             "column of the user whose rows are limited; names are compared byte by byte"},
     [OPTION_HOLD_OUT] = {.name = "hold-out",
                          .kind = KIND_COUNT,
                          .argument = "N",
@@ -1001,7 +1048,7 @@ const option_row options[OPTION_TOTAL] = {
                     .letter = 'o',
                     .kind = KIND_FILE,
                     .argument = "FILE",
-                    .verbs = PLAN | DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN |
+                    .verbs = PLAN | DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | BOUND | COUNT | TRAIN |
                              PREDICT | AUDIT,
                     .help = "write there" /* options/verbs.c has the words of each verb */},
     [OPTION_THROUGH] = {.name = "through",
@@ -1024,6 +1071,6 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
                      .verbs = PLAN | DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | QUERY |
-                              NOISE | COUNT | INSPECT | BENCH | HELP | TRAIN | PREDICT | AUDIT,
+                              NOISE | BOUND | COUNT | INSPECT | BENCH | HELP | TRAIN | PREDICT | AUDIT,
                      .help = "explain the verb and its options"},
 };

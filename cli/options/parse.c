@@ -258,8 +258,8 @@ static int read_dashes(verb_id verb, arguments *out) {
         if (page) continue; /* cli/report/page.c prints it */
         if (i == OPTION_OUT && !plain_out)
             return fail(EXIT_USAGE, "--out -: standard output has the answer: name a file (./- is one called -)");
-        if (i == OPTION_KEY_FILE || i == OPTION_STATE || i == OPTION_LEDGER || i == OPTION_CHECKPOINT ||
-            i == OPTION_PUBLIC_TEST_CURVE)
+        if (i == OPTION_KEY_FILE || i == OPTION_SEED_KEY || i == OPTION_STATE || i == OPTION_LEDGER ||
+            i == OPTION_CHECKPOINT || i == OPTION_PUBLIC_TEST_CURVE)
             return fail(EXIT_USAGE, "--%s -: a file is accepted, not standard input or output (./- is one called -)",
                         options[i].name);
         out->text[i] = i == OPTION_OUT || i == OPTION_FOLLOW ? NULL : input;

@@ -25,6 +25,7 @@ const verb_row verbs[VERB_TOTAL] = {
             .name = "design",
             .usage = "design --steps N --epochs K --epsilon E --delta D [OPTION]...\n"
                      "design --steps N --participation min-sep:K,B --epsilon E --delta D\n"
+                     "design --steps N --unit user --at-most K --epsilon E --delta D\n"
                      "design --users U --rounds N --per-round M --epsilon E --delta D",
             .summary = "find the best mechanism for a training run: compare, choose, save",
             .description =
@@ -127,6 +128,24 @@ const verb_row verbs[VERB_TOTAL] = {
                 "out: --rows must begin where the state file stands, or, with --replay, before. Anybody who has the "
                 "rows can remove the noise: keep them as secret as the key.",
             .run = cmd_noise,
+        },
+    [VERB_BOUND] =
+        {
+            .name = "bound",
+            .usage = "bound --user C --time C --at-most K --range A:B --seed-key FILE",
+            .summary = "make daily counts of events, with at most K rows of each user",
+            .description =
+                "Reads events from standard input, CSV with a header line, and writes the lines that count reads: a "
+                "date and the number of rows, for each day (--by) of --range. Of each user and window at most K rows "
+                "are "
+                "counted, chosen at random by the key; the choice among the rows of one user does not depend on "
+                "others. "
+                "Call it once for each "
+                "day or for any number of days, without gaps: the state file beside the key remembers each user (as a "
+                "keyed hash), so that --per ever and --per month hold over all calls. The last range may be asked for "
+                "again with the same rows, and gives the same lines. The counts are exact, and as secret as the data: "
+                "publish what count makes of them, with the mechanism of design and the same words.",
+            .run = cmd_bound,
         },
     [VERB_COUNT] =
         {
@@ -315,6 +334,12 @@ const verb_tour tours[VERB_TOTAL] = {
                               {OPTION_KEY_FILE, "--key-file run.key"},
                               {OPTION_OUT, "-o rows.f32"}},
                     .out = "write there instead of to standard output; the file appears when it is complete"},
+    [VERB_BOUND] = {.first = {{OPTION_USER, "--user person"},
+                              {OPTION_TIME, "--time day"},
+                              {OPTION_AT_MOST, "--at-most 3 --per month"},
+                              {OPTION_RANGE, "--range 2024-02-01:2024-02-29"},
+                              {OPTION_SEED_KEY, "--seed-key bound.key"}},
+                    .out = "the lines, in a file for its owner alone"},
     [VERB_COUNT] = {.first = {{OPTION_KEY_FILE, "--key-file count.key"},
                               {OPTION_COLUMNS, "--columns 3"},
                               {OPTION_CLIP, "--clip 1"},

@@ -12,6 +12,7 @@ int cmd_optimize(const arguments *given);
 int cmd_account(const arguments *given);
 int cmd_calibrate(const arguments *given);
 int cmd_noise(const arguments *given);
+int cmd_bound(const arguments *given);
 int cmd_count(const arguments *given);
 int cmd_query(const arguments *given);
 int cmd_train(const arguments *given);

@@ -9,10 +9,10 @@ import unittest
 
 from harness import DPMF, Case, run
 
-VERBS = ["plan", "design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify", "audit",
+VERBS = ["plan", "design", "evaluate", "optimize", "account", "calibrate", "noise", "bound", "count", "query", "train", "predict", "inspect", "verify", "audit",
          "report", "bench", "help"]
 LATER_VERBS = ["predicts"]
-DESIGN_OPTIONS = ["steps", "epochs", "users", "rounds", "per-round", "separation", "workload", "participation", "stamps", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "group", "units", "unit",
+DESIGN_OPTIONS = ["steps", "epochs", "users", "rounds", "per-round", "separation", "at-most", "per", "once", "by", "workload", "participation", "stamps", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "group", "units", "unit",
                   "adjacency", "dim", "memory", "max-overhead", "families", "measure", "release", "threads", "json",
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
@@ -42,6 +42,7 @@ PLAN_OPTIONS = ["epochs", "workload", "loss", "tolerance", "epsilon", "delta", "
                 "memory", "max-overhead", "families", "within", "batch", "threads", "json", "out", "help"]
 OPTIONS = {"plan": PLAN_OPTIONS, "design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "calibrate": ["epsilon", "delta", "sampling", "group", "risk", "fpr", "tpr", "advantage", "prior", "unit", "threads", "json", "out", "help"],
+           "bound": ["at-most", "per", "once", "by", "columns", "time", "bad-lines", "range", "seed-key", "state", "user", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
            "query": ["columns", "clip", "mechanism", "range", "level", "column", "cdf", "smooth", "monotone", "json", "help"],
            "predict": ["data", "label", "user", "features", "cache", "scale", "model", "threads", "json", "out", "help"],
