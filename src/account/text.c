@@ -435,7 +435,7 @@ static void add_participation(text *t, const dpmf_participation_info *p) {
 
 static void add_group(text *t, const dpmf_account_options *o, const char *unit) {
     if (o->group > 1)
-        add(t, "The figures are for groups: any %lld such contributions together, of one %s or of several.\n",
+        add(t, "The figures are for groups: any %lld of them together, or one %s that adds as much.\n",
             (long long)o->group, unit);
 }
 
