@@ -3,7 +3,7 @@
 #include "options/verbs.h"
 #include "output.h"
 #include "problem.h"
-#include "released.h"
+#include "questions.h"
 #include "report/report.h"
 
 #include <stdlib.h>
@@ -29,10 +29,11 @@ static int report_mechanism(const arguments *given, page *p) {
 
 static int add_totals(const arguments *given, const released *r, page *p) {
     double times = 0.0;
-    dpmf_status status = dpmf_query_multiplier(given->number[OPTION_LEVEL], r->lines, &times);
-    if (status != DPMF_OK) return fail_status(status, NULL);
+    int64_t simulated = 0;
+    int code = together_totals(r, given->number[OPTION_LEVEL], &times, &simulated);
+    if (code != 0) return code;
     double *lower = allocate(r->lines, sizeof *lower), *upper = allocate(r->lines, sizeof *upper);
-    int code = lower == NULL || upper == NULL ? fail_memory() : 0;
+    code = lower == NULL || upper == NULL ? fail_memory() : 0;
     if (code == 0) {
         for (int64_t i = 0; i < r->lines; ++i) {
             lower[i] = r->total[i] - times * r->error[i];
@@ -50,47 +51,36 @@ static int add_totals(const arguments *given, const released *r, page *p) {
     return code;
 }
 
-static int add_range(const released *r, const char *text, double times, page *p) {
-    span plus = {0};
-    const span none = {0};
-    double deviation = 0.0;
-    int code = released_span(r, "--range", text, &plus);
-    if (code == 0) code = released_deviation(r, plus, none, &deviation);
-    if (code != 0) return code;
-    const double estimate = released_sum(r, plus);
+static void add_range(const released *r, const question *one, double times, page *p) {
+    const double estimate = released_sum(r, 0, one->weights), deviation = one->deviation;
     const double lower = estimate - times * deviation, upper = estimate + times * deviation;
     json_open(&p->object, NULL, '{');
-    json_text(&p->object, "range", text);
+    json_text(&p->object, "range", one->name);
+    json_integer(&p->object, "lines", one->lines);
     json_double(&p->object, "estimate", estimate);
     json_double(&p->object, "deviation", deviation);
     json_double(&p->object, "lower", lower);
     json_double(&p->object, "upper", upper);
     json_close(&p->object, '}');
     text_add(&p->plain, "<tr><th scope=\"row\">");
-    html_text(&p->plain, text);
+    html_text(&p->plain, one->name);
     text_add(&p->plain, "</th><td>%.6g</td><td>%.6g</td><td>%.6g</td><td>%.6g</td></tr>\n", estimate,
              safe_digits(deviation, 6, 1), safe_digits(lower, 6, -1), safe_digits(upper, 6, 1));
-    return 0;
 }
 
 static int add_ranges(const arguments *given, const released *r, page *p) {
-    double times = 0.0;
-    char *list = NULL;
+    questions q = {0};
     int code = 0;
     json_open(&p->object, "ranges", '[');
-    if (option_given(given, OPTION_RANGE)) {
-        dpmf_status status = dpmf_query_multiplier(given->number[OPTION_LEVEL], 1, &times);
-        if (status != DPMF_OK) return fail_status(status, NULL);
-        list = strdup(given->text[OPTION_RANGE]);
-        if (list == NULL) return fail_memory();
-        plain_table(&p->plain, "lines|estimate|standard deviation|lower|upper");
-        for (char *rest = NULL, *part = strtok_r(list, ",", &rest); part != NULL && code == 0;
-             part = strtok_r(NULL, ",", &rest))
-            code = add_range(r, part, times, p);
-        plain_table_end(&p->plain);
+    if (questions_asked(given)) {
+        code = questions_make(given, r, &q);
+        if (code == 0) plain_table(&p->plain, "lines|estimate|standard deviation|lower|upper");
+        for (int64_t i = 0; code == 0 && i < q.count; i++)
+            add_range(r, &q.of[i], q.alone, p);
+        if (code == 0) plain_table_end(&p->plain);
     }
     json_close(&p->object, ']');
-    free(list);
+    questions_free(&q);
     return code;
 }
 
@@ -99,6 +89,7 @@ static int report_stream(const arguments *given, page *p) {
     run_guarantee g = {0};
     text_buffer statement = {0}, *t = &p->object;
     int code = released_read(given, &r);
+    if (code == 0 && r.columns > 1) code = fail(EXIT_USAGE, "--column: one is accepted, a page has one stream");
     if (code == 0) code = state_run(given, r.mechanism, given->number[OPTION_CLIP], r.lines, &g);
     if (code == 0) {
         text_add(

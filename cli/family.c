@@ -194,6 +194,7 @@ const char *sampling_values(verb_id verb) {
 const char *format_values(verb_id verb) {
     return verb == VERB_NOISE   ? "f32|f64|npy"
            : verb == VERB_COUNT ? "text|csv|jsonl"
+           : verb == VERB_QUERY ? "text|csv"
            : verb == VERB_HELP  ? "man|bash|zsh"
                                 : "f32|f64|npy|text|csv|jsonl|man|bash|zsh";
 }

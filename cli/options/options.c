@@ -101,8 +101,10 @@ const option_row options[OPTION_TOTAL] = {
                    .argument = "PERIOD",
                    .values_of = by_values,
                    .preset = "day",
-                   .verbs = DESIGN | BOUND,
-                   .help = "the period of a line: one step of the mechanism"},
+                   .verbs = DESIGN | BOUND | QUERY | REPORT,
+                   .help = "design, bound: the period of a line, one step of the mechanism; default is day. query, "
+                           "report: a total for each period or day of the week, over all lines or those of --range or "
+                           "--last (the stream needs dates, count --time); default is one total"},
     [OPTION_WORKLOAD] =
         {.name = "workload",
          .kind = KIND_TEXT,
@@ -706,11 +708,12 @@ const option_row options[OPTION_TOTAL] = {
          .kind = KIND_CHOICE,
          .argument = "FORMAT",
          .values_of = format_values,
-         .verbs = NOISE | COUNT | HELP,
+         .verbs = NOISE | COUNT | QUERY | HELP,
          .help = "noise: f32, raw float32 (the default); f64, raw float64 (another stream, kept in double "
                  "precision); or npy, a NumPy file of float32; little-endian, row by row. count: text, numbers "
                  "separated by spaces (the default); csv, with a header; or jsonl, one JSON object per line. "
-                 "help: man, the manual page (roff); or the completion script of bash or zsh"},
+                 "query: text or csv, a table of ranges. help: man, the manual page (roff); or the completion script "
+                 "of bash or zsh"},
     [OPTION_SYNC_EVERY] = {.name = "sync-every",
                            .kind = KIND_COUNT,
                            .argument = "N",
@@ -731,15 +734,21 @@ const option_row options[OPTION_TOTAL] = {
                           .argument = "FILE",
                           .verbs = QUERY | REPORT,
                           .help = "the mechanism file that the stream was made with"},
-    [OPTION_RANGE] = {.name = "range",
-                      .kind = KIND_TEXT,
-                      .argument = "A:B[-C:D]",
-                      .verbs = BOUND | QUERY | REPORT,
-                      .help =
-                          "query, report: the sum over the lines A to B, both included, from 1. query: minus the sum "
-                          "over the lines C to D. "
-                          "report: several ranges A:B, joined by commas. bound: the dates of the lines, both included "
-                          "(2024-02-01:2024-02-29, 2024-02 or a day); rows of other dates are left out"},
+    [OPTION_RANGE] =
+        {.name = "range",
+         .kind = KIND_TEXT,
+         .argument = "A:B[-C:D]",
+         .verbs =
+             BOUND | QUERY | REPORT,
+         .help = "query, report: the sum over the lines A to B, both included, from 1, or over the lines of some dates "
+                 "(2024-02-01:2024-02-29, 2024-02 or a day). query, report: several, joined by commas, and 'X minus "
+                 "Y' (of lines also A:B-C:D). bound: the dates of the lines, both included (2024-02-01:2024-02-29, "
+                 "2024-02 or a day); rows of other dates are left out"},
+    [OPTION_LAST] = {.name = "last",
+                     .kind = KIND_TEXT,
+                     .argument = "30d|4w|N",
+                     .verbs = QUERY | REPORT,
+                     .help = "the sum over the last days or weeks of the stream, or over its last N lines"},
     [OPTION_LEVEL] = {.name = "level",
                       .kind = KIND_NUMBER,
                       .argument = "P",
@@ -749,13 +758,13 @@ const option_row options[OPTION_TOTAL] = {
                       .verbs = QUERY | REPORT,
                       .help = "probability that an interval holds the truth, or that all bands do"},
     [OPTION_COLUMN] = {.name = "column",
-                       .kind = KIND_COUNT,
-                       .argument = "J",
-                       .count_low = 1,
-                       .count_high = 1000000,
+                       .kind = KIND_TEXT,
+                       .argument = "J|NAME",
                        .preset = "1",
                        .verbs = QUERY | REPORT,
-                       .help = "column of sums in the stream, from 1; the step and the time are none"},
+                       .help = "column of sums in the stream, by number from 1 (the step and the time are none) or by "
+                               "name where the stream is CSV. query: several, joined by commas, with --range, --last "
+                               "and --by"},
     [OPTION_CDF] = {.name = "cdf", .verbs = QUERY, .help = "print all totals, with bands that hold together"},
     [OPTION_SMOOTH] = {.name = "smooth",
                        .verbs = QUERY,

@@ -116,6 +116,7 @@ typedef enum option_id {
     OPTION_CLIP,
     OPTION_MECHANISM,
     OPTION_RANGE,
+    OPTION_LAST,
     OPTION_LEVEL,
     OPTION_COLUMN,
     OPTION_CDF,

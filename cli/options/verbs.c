@@ -166,7 +166,8 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_QUERY] =
         {
             .name = "query",
-            .usage = "query STREAM --mechanism FILE --range A:B[-C:D] [OPTION]...\n"
+            .usage = "query STREAM --mechanism FILE --range A:B[-C:D],... [OPTION]...\n"
+                     "query STREAM --mechanism FILE (--last 30d | --by month) [OPTION]...\n"
                      "query STREAM --mechanism FILE (--cdf | --smooth) [OPTION]...",
             .operand = "STREAM",
             .operands_needed = 1,
@@ -174,7 +175,9 @@ const verb_row verbs[VERB_TOTAL] = {
             .description =
                 "STREAM is the output of count, FILE the mechanism that it used. --range: the sum over the lines A to "
                 "B, both included and counted from 1, minus that over C to D, with its standard deviation (exact, with "
-                "all correlations of the noise) and the interval at --level. --cdf: the totals of all lines with bands "
+                "all correlations of the noise) and the interval at --level. Several ranges, --last, --by and several "
+                "columns make a table, with intervals that hold each alone and all together. --cdf: the totals of all "
+                "lines with bands "
                 "that hold for all of them together at --level or more. --smooth: all totals, each with its own "
                 "interval: no linear unbiased estimate of a past total gains from later lines. --monotone: for data "
                 "that are not negative, totals that never decrease and are not below 0. Nothing here costs privacy.",

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """dpmf query: the accuracy of a released stream; and streams without a horizon from the command line."""
+import csv
+import datetime
 import math
 import os
+import random
 import subprocess
 import sys
 import unittest
@@ -50,7 +53,8 @@ class Query(Streams):
         self.assertTrue(found["simultaneous"])
         self.assertEqual(found["estimate"], [row[0] for row in rows])
         times = (found["upper"][7] - found["estimate"][7]) / found["deviation"][7]
-        self.near(math.erf(times / math.sqrt(2)) ** 60, 0.9, 1e-9)
+        self.near(times, found["multiplier"], 1e-9)
+        self.assertLess(math.erf(times / math.sqrt(2)) ** 60, 0.9)  # narrower than independent intervals, Sidak's
         monotone = self.query(mechanism, stream, "--cdf", "--monotone")
         for key in ("estimate", "lower", "upper"):
             self.assertEqual(monotone[key], sorted(monotone[key]))
@@ -95,6 +99,117 @@ class Query(Streams):
             self.refused(2, "query", stream, "--mechanism", mechanism, "--clip", "2", "--columns", "2", *arguments, says=message)
         self.refused(2, "query", stream, "--cdf", says="--mechanism")
         self.refused(1, "query", stream, "--mechanism", mechanism, "--cdf", "--column", "3", "--columns", "2", says="column 3")
+
+
+class Together(Streams):
+    def test_bands_of_all_totals_are_no_narrower_than_they_may_be(self):
+        """Independent noise: the totals are a random walk. 20000 walks of 30 steps: coverage below 0.9 by 4.2 deviations (0.0089) has
+        probability 1e-5 even if the multiplier were exact; the seed is fixed."""
+        mechanism, stream, _ = self.stream(family="identity", lines=30)
+        times = self.query(mechanism, stream, "--cdf", "--level", "0.9")["multiplier"]
+        coins, inside, walks = random.Random(4), 0, 20000
+        for _ in range(walks):
+            at, good = 0.0, True
+            for t in range(1, 31):
+                at += coins.gauss(0, 1)
+                good = good and abs(at) <= times * math.sqrt(t)
+            inside += good
+        self.assertGreater(inside / walks, 0.9 - 0.0089)
+        self.assertLess(inside / walks, 0.93)  # Sidak's would be 0.97
+
+    def test_questions_that_are_nearly_one_cost_nearly_nothing(self):
+        mechanism, stream, _ = self.stream(family="identity")
+        found = self.query(mechanism, stream, "--range", "1:50,1:51,1:52,2:51")
+        self.assertEqual((len(found["ranges"]), found["simulated"]), (4, 100000))
+        self.assertTrue(1.96 < found["multiplier_together"] < 2.3, found["multiplier_together"])  # Sidak: 2.49
+        apart = self.query(mechanism, stream, "--range", "1:10,11:20")  # independent: Sidak's is exact, and not passed
+        self.assertLessEqual(apart["multiplier_together"], 2.23647665)
+        self.assertGreater(apart["multiplier_together"], 2.22)
+
+    def test_two_columns_are_independent(self):
+        mechanism, stream, _ = self.stream(family="identity")
+        found = self.query(mechanism, stream, "--last", "7", "--column", "1,2")
+        self.near(found["multiplier_together"], 2.2364766, 1e-6)
+        self.assertEqual([row["column"] for row in found["ranges"]], ["1", "2"])
+
+
+class Dates(Streams):
+    DAYS = [datetime.date(2024, 1, 20) + datetime.timedelta(days=t) for t in range(60)]
+
+    def dated(self, seed=7, name="dated"):
+        """60 days from 20 January of two columns, through count; the file, and the true rows."""
+        mechanism, path = self.path("dates.dpmf"), self.path(name)
+        if not os.path.exists(mechanism):
+            self.ok("evaluate", "--steps", 60, "--family", "blt-rational", "-o", mechanism)
+        rows = [(t * t % 13, t % 7) for t in range(60)]
+        text = "day,DE,FR\n" + "".join("%s,%d,%d\n" % (day, *row) for day, row in zip(self.DAYS, rows))
+        with open(path, "wb") as out:
+            subprocess.run([DPMF, "count", "--uncalibrated", mechanism, "--time", "day", "--columns", "DE,FR", "--format", "csv", "--testing-seed",
+                            str(seed)], input=text.encode(), stdout=out, stderr=subprocess.DEVNULL, check=True)
+        return ["query", path, "--mechanism", mechanism, "--columns", "2"], rows
+
+    def test_a_range_of_dates_is_the_range_of_its_lines(self):
+        query, _ = self.dated()
+        for dates, lines in (("2024-02-01:2024-02-29", "13:41"), ("2024-02", "13:41"), ("2024-02-29", "41:41"),
+                             ("2024-02 minus 2024-01-20:2024-01-31", "13:41-1:12")):
+            for column in ("DE", "2"):
+                by_date = self.json(*query, "--range", dates, "--column", column)
+                by_line = self.json(*query, "--range", lines, "--column", column)
+                for key in ("estimate", "deviation", "lower", "upper"):
+                    self.assertEqual(by_date[key], by_line[key])
+        last = self.json(*query, "--last", "2w", "--column", "FR")["ranges"][0]
+        self.near(last["deviation"], self.json(*query, "--range", "47:60", "--column", "FR")["deviation"], 1e-12)
+        self.assertEqual(last["lines"], 14)
+
+    def test_months_weeks_and_days_of_the_week(self):
+        query, _ = self.dated()
+        months = self.json(*query, "--by", "month", "--column", "DE,FR")["ranges"]
+        self.assertEqual([(row["range"], row["column"], row["lines"]) for row in months],
+                         [(month, column, lines) for column in ("DE", "FR") for month, lines in (("2024-01", 12), ("2024-02", 29), ("2024-03", 19))])
+        alone = self.json(*query, "--range", "13:41", "--column", "FR")
+        self.near(months[4]["estimate"], alone["estimate"], 1e-12)
+        self.near(months[4]["deviation"], alone["deviation"], 1e-12)
+        self.assertEqual([row["range"] for row in self.json(*query, "--by", "week", "--last", "14d")["ranges"]], ["2024-03-04", "2024-03-11", "2024-03-18"])
+        days = self.json(*query, "--by", "weekday")["ranges"]
+        self.assertEqual([row["range"] for row in days[:2]], ["Saturday", "Sunday"])
+        self.near(sum(row["estimate"] for row in days), self.json(*query, "--range", "1:60")["estimate"], 1e-9)
+
+    def test_csv_and_json_have_the_same_numbers(self):
+        query, _ = self.dated()
+        rows = list(csv.DictReader(self.ok(*query, "--by", "month", "--format", "csv").splitlines()))
+        for row, wanted in zip(rows, self.json(*query, "--by", "month")["ranges"], strict=True):
+            self.assertEqual((row["range"], row["column"], int(row["lines"])), (wanted["range"], wanted["column"], wanted["lines"]))
+            for key in ("estimate", "deviation", "lower", "upper", "lower_together", "upper_together"):
+                self.near(float(row[key]), wanted[key], 1e-8)
+        page = self.json("report", *query[1:], "--by", "month", "--column", "FR")
+        self.assertEqual([one["range"] for one in page["ranges"]], ["2024-01", "2024-02", "2024-03"])
+
+    def test_intervals_hold_as_often_as_they_say(self):
+        """20 keys, three months of two columns: 120 intervals at 0.95, of which two of one stream are nearly independent. More than 20
+        outside (6 + 5 deviations), or more than 8 of 20 streams with one outside its bands (1 + 7), have probabilities below 1e-5."""
+        outside = broken = 0
+        for seed in range(20):
+            query, rows = self.dated(seed, "s%d" % seed)
+            found = self.json(*query, "--by", "month", "--column", "DE,FR")["ranges"]
+            bad = 0
+            for row in found:
+                true = sum(values["DE FR".split().index(row["column"])] for day, values in zip(self.DAYS, rows) if str(day).startswith(row["range"]))
+                outside += not row["lower"] <= true <= row["upper"]
+                bad += not row["lower_together"] <= true <= row["upper_together"]
+            broken += bad > 0
+        self.assertLessEqual(outside, 20)
+        self.assertLessEqual(broken, 8)
+        self.assertGreater(outside, 0)
+
+    def test_questions_without_an_answer_are_refused(self):
+        query, _ = self.dated()
+        for code, says, words in [(2, "2024-01-20 to 2024-03-19", ("--range", "2024-03")), (2, "A:B", ("--range", "2024-02-30")),
+                                  (1, "column UK", ("--last", "3", "--column", "UK")), (2, "shorter", ("--last", "61d")),
+                                  (2, "30d, 4w", ("--last", "0")), (2, "30d, 4w", ("--last", "x")), (2, "one range", ("--by", "month", "--range", "1:2,3:4")),
+                                  (2, "--format", ("--cdf", "--format", "csv")), (2, "one is accepted", ("--cdf", "--column", "1,2"))]:
+            self.refused(code, *query, *words, says=says)
+        mechanism, stream, _ = self.stream()
+        self.refused(1, "query", stream, "--mechanism", mechanism, "--clip", 2, "--columns", 2, "--by", "month", says="no date")
 
 
 class Page(Streams):
