@@ -170,7 +170,8 @@ static int read_object(reader *r) {
     take_time(r, when != NULL ? when + strlen(time) : NULL, when != NULL ? strcspn(when + strlen(time), "\"") : 0);
     for (char *stop = at += strlen(sums); at < end; at = stop + 1) {
         const double value = strtod(at, &stop);
-        if (stop == at || (*stop != ',' && *stop != ']')) return fail_line(r, "a sum is not a number");
+        if (stop == at || !isfinite(value) || (*stop != ',' && *stop != ']'))
+            return fail_line(r, "a sum is not a number");
         ++found;
         for (int64_t k = 0; k < r->wanted; ++k)
             if (found == r->column[k]) r->total[r->lines * r->wanted + k] = value;
