@@ -33,6 +33,8 @@ typedef struct account {
     dpmf_privacy tuned; /* of the best of a random number of runs; delta 0: not asked for */
     risk_answer risk;
     double recomputed; /* of a FILE that claims epsilon at this delta: what it is; found has the claim. 0: not so */
+    double
+        recomputed_delta; /* the same of a simulated claim: the delta that fresh samples show at the claimed epsilon */
 } account;
 
 /* ---- the answer ---- */
@@ -105,6 +107,7 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
     json_double(t, "accounted_probability", p->probability);
     json_bool(t, "slack_met", p->slack_met != 0);
     if (a->recomputed > 0.0) json_double(t, "epsilon_recomputed", a->recomputed);
+    if (a->recomputed_delta > 0.0) json_double(t, "delta_recomputed", a->recomputed_delta);
     if (option_given(given, OPTION_FIRST)) {
         json_integer(t, "first", given->count[OPTION_FIRST]);
         json_integer(t, "whole", dpmf_strategy_get(dpmf_mechanism_get(a->mechanism).strategy).steps);
@@ -141,6 +144,9 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     } else if (a->recomputed > 0.0) {
         table_upper(t, "epsilon", p->epsilon, "as the file claims");
         table_double(t, "recomputed", a->recomputed, kind);
+    } else if (a->recomputed_delta > 0.0) {
+        table_upper(t, "epsilon", p->epsilon, "as the file claims");
+        table_upper(t, "recomputed delta", a->recomputed_delta, "shown by a new simulation");
     } else {
         table_upper(t, "epsilon", p->epsilon,
                     a->ask == ASK_EPSILON || a->ask == ASK_RHO || a->ask == ASK_TARGET ? kind : NULL);
@@ -462,24 +468,34 @@ static dpmf_status answer(const arguments *given, account *a) {
     }
 }
 
+/* Does the question repeat a FILE's own claim, with no option that changes it? */
+static bool asks_claim(const arguments *given, const account *a) {
+    static const option_id changes[] = {OPTION_SIGMA,  OPTION_COMPOSITIONS, OPTION_EPOCHS,
+                                        OPTION_ENGINE, OPTION_TOLERANCE,    OPTION_BATCH_CAP,
+                                        OPTION_GROUP,  OPTION_SEED,         OPTION_CONFIDENCE};
+    if (a->mechanism == NULL || a->ask != ASK_EPSILON || a->how.warm || option_given(given, OPTION_FIRST)) return false;
+    const dpmf_mechanism_info held = dpmf_mechanism_get(a->mechanism);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        if (option_given(given, changes[i])) return false;
+    return held.epsilon > 0.0 && a->delta == held.delta && same_sampling(&held.sampling, &a->how.sampling);
+}
+
 /*
  * A FILE's own guarantee: people publish the claim, so the computed value, a little smaller by the slack of
- * calibration, is printed beside it. If any option changes the question, only the new result is printed.
+ * calibration, is printed beside it. The account of load_confirmed is the only one: the smaller of two simulations would be
+ * less certain than either.
  */
-static void adopt_claim(const arguments *given, account *a) {
-    static const option_id changes[] = {OPTION_SIGMA,     OPTION_COMPOSITIONS, OPTION_EPOCHS, OPTION_ENGINE,
-                                        OPTION_TOLERANCE, OPTION_BATCH_CAP,    OPTION_GROUP};
-    if (a->mechanism == NULL || a->ask != ASK_EPSILON || a->how.warm || option_given(given, OPTION_FIRST)) return;
-    const dpmf_sampling held = dpmf_mechanism_get(a->mechanism).sampling;
+static dpmf_status own_guarantee(account *a) {
     const double claimed = dpmf_mechanism_get(a->mechanism).epsilon;
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
-        if (option_given(given, changes[i])) return;
-    if (a->delta != dpmf_mechanism_get(a->mechanism).delta || !same_sampling(&held, &a->how.sampling)) return;
-    dpmf_privacy confirmed; /* load_confirmed has asked: the answer is kept */
-    if (claimed == 0.0 || dpmf_mechanism_confirm(a->mechanism, NULL, &confirmed) != DPMF_OK) return;
-    if (fmin(confirmed.epsilon, a->found.epsilon) > claimed) return;
-    a->recomputed = fmin(confirmed.epsilon, a->found.epsilon);
-    a->found.epsilon = claimed;
+    dpmf_status status = dpmf_mechanism_confirm(a->mechanism, NULL, &a->found);
+    if (status != DPMF_OK) return status;
+    if (a->found.confidence > 0.0)
+        a->recomputed_delta = a->found.delta;
+    else if (a->found.epsilon <= claimed)
+        a->recomputed = a->found.epsilon;
+    a->found.delta = a->delta;
+    a->found.epsilon = fmax(a->found.epsilon, claimed);
+    return DPMF_OK;
 }
 
 static dpmf_status trace_curve(const arguments *given, account *a) {
@@ -515,7 +531,7 @@ static dpmf_status add_risk(account *a) {
 }
 
 static int compute(const arguments *given, account *a) {
-    dpmf_status status = answer(given, a);
+    dpmf_status status = asks_claim(given, a) ? own_guarantee(a) : answer(given, a);
     /* The sampling that was found belongs in the statement. */
     if (status == DPMF_OK && a->ask == ASK_STEPS) a->how.compositions = a->most_steps;
     if (status == DPMF_OK && a->ask == ASK_PROBABILITY) a->how.sampling.probability = a->most_probability;
@@ -523,7 +539,6 @@ static int compute(const arguments *given, account *a) {
     if (status == DPMF_OK && option_given(given, OPTION_TUNING))
         status = dpmf_account_tuning(a->sigma, a->delta, &a->how, &a->tuning, &a->tuned);
     if (status == DPMF_OK) status = add_risk(a);
-    if (status == DPMF_OK) adopt_claim(given, a);
     if (status == DPMF_OK) status = export_curve(given, a);
     if (status == DPMF_OK && a->observed.asked) status = observed_account(&a->observed, a->sigma, &a->found, &a->how);
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");

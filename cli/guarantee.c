@@ -16,6 +16,23 @@ int take_unit(const arguments *given, dpmf_coverage *covered) {
     return 0;
 }
 
+dpmf_status own_epsilon(const dpmf_mechanism *mechanism, double delta, const dpmf_account_options *how,
+                        dpmf_privacy *out) {
+    const dpmf_mechanism_info m = dpmf_mechanism_get(mechanism);
+    dpmf_account_options words = dpmf_account_options_defaults();
+    dpmf_privacy found = {0};
+    if (m.epsilon > 0.0 && delta == m.delta) {
+        dpmf_status status = dpmf_mechanism_confirm(mechanism, &how->run, &found);
+        words.covered = how->covered; /* an account refuses a name of the unit that must not stand in a statement */
+        if (status == DPMF_OK && found.confidence > 0.0) status = dpmf_account_epsilon(1.0, delta, &words, out);
+        if (status != DPMF_OK) return status;
+    }
+    if (found.confidence == 0.0) return dpmf_account_epsilon(m.sigma > 0.0 ? m.sigma : 1.0, delta, how, out);
+    *out = found;
+    out->delta = delta;
+    return DPMF_OK;
+}
+
 int state_run(const arguments *given, const dpmf_mechanism *mechanism, double clip, int64_t done, run_guarantee *out) {
     const dpmf_mechanism_info m = dpmf_mechanism_get(mechanism);
     out->how = dpmf_mechanism_account_options(mechanism);
@@ -24,8 +41,7 @@ int state_run(const arguments *given, const dpmf_mechanism *mechanism, double cl
     int code = take_unit(given, &out->how.covered);
     if (code != 0) return code;
     /* The account also refuses a name of the unit that must not stand in a statement. */
-    dpmf_status status =
-        dpmf_account_epsilon(m.sigma > 0.0 ? m.sigma : 1.0, m.delta > 0.0 ? m.delta : 1e-6, &out->how, &out->found);
+    dpmf_status status = own_epsilon(mechanism, m.delta > 0.0 ? m.delta : 1e-6, &out->how, &out->found);
     if (status != DPMF_OK) return fail_status(status, NULL);
     if (m.epsilon == 0.0) {
         out->found = (dpmf_privacy){0};

@@ -68,6 +68,12 @@ typedef struct run_guarantee {
     dpmf_privacy found;
     char statement[RUN_STATEMENT_MAX];
 } run_guarantee;
+/*
+ * epsilon of a mechanism at delta, `how` its own options. Its own claim, where only a simulation can tell, is the one that was
+ * confirmed: a second simulation would have another figure.
+ */
+dpmf_status own_epsilon(const dpmf_mechanism *mechanism, double delta, const dpmf_account_options *how,
+                        dpmf_privacy *out);
 int state_run(const arguments *given, const dpmf_mechanism *mechanism, double clip, int64_t done, run_guarantee *out);
 
 /* The member "protected": the facts of a statement as fields. */

@@ -1213,7 +1213,9 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_account_first(const dpmf_mec
  * Does it keep what it claims? A file can claim anything, and somebody who changes it can also change its digest. The
  * sensitivity and, where a guarantee is claimed, epsilon at its sigma and delta are computed here from the coefficients,
  * and a claim that is smaller is refused (DPMF_ERROR_FORMAT, naming the figure). Call this before you print a guarantee or rely on
- * one. `out` (may be NULL) gets the guarantee as computed; its epsilon is 0 where none is claimed.
+ * one. `out` (may be NULL) gets the guarantee as computed; its epsilon is 0 where none is claimed. Where only a simulation can
+ * tell, fresh samples must show the claim with 99.9 % confidence: `out` then has the claimed epsilon and the delta that they show. A
+ * claim that this library's calibration made fails with probability 1e-6 at most.
  * The answer is kept in the mechanism, so asking again costs nothing.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_run *run,

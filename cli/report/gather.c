@@ -42,7 +42,9 @@ static int find_privacy(report *r) {
     how.run = r->run;
     int code = take_unit(r->given, &how.covered);
     if (code != 0) return code;
-    dpmf_status status = dpmf_account_epsilon(r->sigma, r->delta, &how, &r->privacy);
+    const bool own = r->sigma == dpmf_mechanism_get(r->mechanism).sigma;
+    dpmf_status status = own ? own_epsilon(r->mechanism, r->delta, &how, &r->privacy)
+                             : dpmf_account_epsilon(r->sigma, r->delta, &how, &r->privacy);
     if (status != DPMF_OK) return report_without(r, status, "Privacy");
     r->accounted = true;
     double claimed = dpmf_mechanism_get(r->mechanism).epsilon;

@@ -77,7 +77,7 @@ static int account_for(const training *t, guarantee *g) {
     how.covered.done = dpmf_trainer_step(t->trainer);
     how.run = run_with((int)t->given->count[OPTION_THREADS]);
     g->how = how;
-    dpmf_status status = dpmf_account_epsilon(dpmf_mechanism_get(t->mechanism).sigma, delta, &how, &g->found);
+    dpmf_status status = own_epsilon(t->mechanism, delta, &how, &g->found);
     if (status != DPMF_OK) return fail_status(status, NULL);
     g->known = true;
     dpmf_privacy_statement(&g->found, &how, g->statement, sizeof g->statement);

@@ -63,7 +63,6 @@ class Mechanism(Display, Filed, Object):
         self.certificate = certificate
         self._report = design
         self._confirmed = True  # this process made it; the claims of files and bytes are not trusted: from_bytes, load
-        self._found = 0.0  # a file's epsilon as it was computed again; 0: it was not
 
     @property
     def design(self) -> "Optional[Design]":
@@ -175,10 +174,10 @@ class Mechanism(Display, Filed, Object):
     def epsilon(self) -> Optional[float]:
         """The guarantee that sigma was calibrated for; None: none is claimed.
 
-        Of a file it is computed again first (confirm), and is what was found where a simulation found more than the file claims.
+        A file's claim is computed again first (confirm).
         """
         self.confirm()
-        return max(c.dpmf_mechanism_get(self._handle).epsilon, self._found) or None
+        return c.dpmf_mechanism_get(self._handle).epsilon or None
 
     @property
     def delta(self) -> Optional[float]:
@@ -205,10 +204,8 @@ class Mechanism(Display, Filed, Object):
         and a mechanism that this process made needs none.
         """
         if not self._confirmed:
-            found = abi.dpmf_privacy()
             with run_options(threads, progress) as run:
-                c.dpmf_mechanism_confirm(self._handle, ctypes.byref(run), ctypes.byref(found))
-            self._found = found.epsilon if found.confidence > 0 else 0.0  # others keep the claim, to the last digits
+                c.dpmf_mechanism_confirm(self._handle, ctypes.byref(run), None)
             self._confirmed = True
 
     def privacy(self, delta: Optional[float] = None, **options: Any) -> Privacy:
@@ -452,7 +449,7 @@ class Mechanism(Display, Filed, Object):
 
     def __repr__(self) -> str:
         sigma = "" if self.sigma is None else ", sigma=%.7g" % self.sigma
-        epsilon, delta = max(c.dpmf_mechanism_get(self._handle).epsilon, self._found), self.delta
+        epsilon, delta = c.dpmf_mechanism_get(self._handle).epsilon, self.delta
         claim = ", epsilon=%.7g, delta=%.7g" % (epsilon, delta) if epsilon and delta else ""
         if claim and not self._confirmed:
             claim += " (claimed by a file, not confirmed)"

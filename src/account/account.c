@@ -406,6 +406,20 @@ dpmf_status dpmf_account_delta(double sigma, double epsilon, const dpmf_account_
     return answer_at(sigma, 0, epsilon, options, out);
 }
 
+dpmf_status account_confirm(double sigma, double epsilon, double delta, const dpmf_account_options *options,
+                            dpmf_privacy *out, int *asked, int *shown) {
+    account_request r;
+    TRY(account_check_sigma(sigma));
+    TRY(account_check_epsilon(epsilon));
+    TRY(account_check_delta(delta));
+    TRY(account_open(options, &r));
+    *asked = *shown = 0;
+    const dpmf_status status =
+        r.simulated ? account_sampled_claim(&r, sigma, epsilon, delta, out, asked, shown) : DPMF_OK;
+    account_close(&r);
+    return status;
+}
+
 dpmf_status account_estimate_epsilon(double sigma, double delta, const dpmf_account_options *options, double *epsilon,
                                      int *found) {
     account_request r;

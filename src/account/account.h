@@ -89,6 +89,15 @@ double account_unsampled_mu(const account_question *q);
 DPMF_MUST_CHECK dpmf_status account_estimate_epsilon(double sigma, double delta, const dpmf_account_options *options,
                                                      double *epsilon, int *found);
 
+/*
+ * The claim of somebody else that delta(epsilon) <= delta at sigma, where only a simulation can tell: *asked. *shown: it is true with
+ * the confidence of the options, whose seed should be one that the claim could not depend on. `out` has the claimed epsilon, and the
+ * delta that was found: if shown, at most the claimed one, else an estimate.
+ */
+DPMF_MUST_CHECK dpmf_status account_confirm(double sigma, double epsilon, double delta,
+                                            const dpmf_account_options *options, dpmf_privacy *out, int *asked,
+                                            int *shown);
+
 /* ---- samplings and sentences, account/text.c ---- */
 
 /* Returns the beginning of the sentence on arithmetic, which an exact release replaces. */

@@ -59,6 +59,9 @@ DPMF_MUST_CHECK dpmf_status account_sampled_answer(const account_request *r, int
                                                    dpmf_privacy *out);
 DPMF_MUST_CHECK dpmf_status account_sampled_sigma(const account_request *r, double epsilon, double delta,
                                                   dpmf_privacy *out);
+/* As account_confirm; *asked 0: the claim needs no simulation. */
+DPMF_MUST_CHECK dpmf_status account_sampled_claim(const account_request *r, double sigma, double epsilon, double delta,
+                                                  dpmf_privacy *out, int *asked, int *shown);
 
 /* A scheme of kind bins, entries of the Gram matrix not negative; both directions. The question's own run does not matter. */
 DPMF_MUST_CHECK dpmf_status account_correlated(const montecarlo_scheme *scheme, const account_question *q,

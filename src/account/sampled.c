@@ -350,3 +350,20 @@ dpmf_status account_sampled_sigma(const account_request *r, double epsilon, doub
     name_method(r, out);
     return DPMF_OK;
 }
+
+dpmf_status account_sampled_claim(const account_request *r, double sigma, double epsilon, double delta,
+                                  dpmf_privacy *out, int *asked, int *shown) {
+    montecarlo_scheme s = scheme_at(r, sigma);
+    montecarlo_options o = how(r);
+    double found = 1;
+    *out = account_privacy(r, sigma, epsilon, delta);
+    out->method = METHOD_UNSAMPLED;
+    *shown = out->without_sampling <= epsilon; /* without a sample */
+    if (*shown) out->epsilon = out->without_sampling;
+    *asked = !is_bounded(r, delta) && (*shown || delta - coupling(r, epsilon) >= DELTA_MIN);
+    if (!*asked || *shown) return DPMF_OK;
+    TRY(montecarlo_shows(&s, epsilon, delta - coupling(r, epsilon), &o, shown, &found));
+    name_method(r, out);
+    out->delta = fmin(found + coupling(r, epsilon), 1);
+    return DPMF_OK;
+}

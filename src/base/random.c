@@ -16,6 +16,9 @@
 
 #include "base/random_body.inc"
 
+#include <errno.h>
+#include <sys/random.h>
+
 static void pairs_of_uniforms(const uint64_t low[PAIRS], const uint64_t high[PAIRS], double out[2 * PAIRS]) {
     for (int i = 0; i < PAIRS; i++) {
         out[2 * i] = unit(low[i]);
@@ -29,4 +32,13 @@ void base_random_uniforms(uint64_t seed, uint64_t stream, int64_t count, double 
 
 void base_random_normals(uint64_t seed, uint64_t stream, int64_t count, double *out) {
     fill_numbers(seed, stream, count, pairs_of_normals, out);
+}
+
+dpmf_status base_random_seed(uint64_t *seed) {
+    ssize_t got = 0;
+    do {
+        got = getrandom(seed, sizeof *seed, 0); /* 8 bytes come whole */
+    } while (got < 0 && errno == EINTR);
+    if (got == (ssize_t)sizeof *seed) return DPMF_OK;
+    return base_fail(DPMF_ERROR_IO, "the system gave no random bytes: getrandom returned error %d", errno);
 }

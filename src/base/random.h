@@ -8,6 +8,8 @@
 #ifndef DPMF_BASE_RANDOM_H
 #define DPMF_BASE_RANDOM_H
 
+#include "base/status.h"
+
 #include <stdint.h>
 
 /* Numbers 0 .. count-1 of a stream, uniform in (0, 1): odd multiples of 2^-53. */
@@ -29,5 +31,10 @@ static inline uint64_t base_splitmix(uint64_t *state) {
 static inline double base_scatter(uint64_t *state) {
     return (double)(base_splitmix(state) >> 11) * 0x1p-52 - 1;
 }
+
+/*
+ * A seed from the system that cannot be foreseen, for simulations that check the claims of others. DPMF_ERROR_IO: the system gives none.
+ */
+DPMF_MUST_CHECK dpmf_status base_random_seed(uint64_t *seed);
 
 #endif

@@ -13,7 +13,6 @@
 #include "workload/workload.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -457,85 +456,21 @@ done:
     return status;
 }
 
-/*
- * Does a mechanism keep what it claims? Sensitivity and epsilon, computed from the coefficients, sigma and delta by the
- * routes that made them. A claim that is larger than what is found protects more than it promises and passes; a smaller
- * one is refused. Verification (verify/verify.c) checks everything else that a file claims.
- *
- * The answer is kept in the mechanism itself, which does not change after it is made: a second question costs nothing.
- */
-
-/* Room for the rounding of another machine, for the goal that calibration stops near, and for simulations, which scatter. */
-static const double ROUNDING = 1e-9, CALIBRATION = 1e-6, SIMULATION = 0.05;
-
-/* Guards `confirmed` and `found` of every mechanism: two threads may open streams of one. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* DPMF_ERROR_FORMAT where the sensitivity is larger than the mechanism claims. */
-static dpmf_status confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *run) {
+dpmf_status mechanism_confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *run) {
     const dpmf_sensitivity *claimed = &m->problem.evaluation.sensitivity;
     dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
     dpmf_sensitivity found = {0};
+    const double rounding = 1e-9; /* room for another machine */
     how.adjacency = m->problem.adjacency;
     how.sensitivity = m->bound;
     how.of = claimed->of;
     how.columns = claimed->columns;
     how.run = *run;
     TRY(dpmf_sensitivity_compute(m->strategy, m->problem.participation, &how, &found));
-    if (found.value <= claimed->value * (1 + ROUNDING)) return DPMF_OK;
+    if (found.value <= claimed->value * (1 + rounding)) return DPMF_OK;
     return base_fail(DPMF_ERROR_FORMAT,
                      "the mechanism claims the sensitivity %.12g, but it is %.12g: its noise is too small",
                      claimed->value, found.value);
-}
-
-/*
- * Does the account show delta at the claimed epsilon? That is the claim itself, and what calibration certifies. Epsilon at the
- * claimed delta is read from other points of the grids: a bound too, which may lie above a true claim by their slack.
- */
-static dpmf_status shows_delta(const dpmf_mechanism *m, const dpmf_account_options *how, dpmf_privacy *found,
-                               int *shown) {
-    TRY(dpmf_account_delta(m->sigma, m->problem.epsilon, how, found));
-    *shown = found->delta <= m->problem.delta;
-    found->delta = m->problem.delta;
-    return DPMF_OK;
-}
-
-static dpmf_status confirm_epsilon(const dpmf_mechanism *m, const dpmf_run *run, dpmf_privacy *found) {
-    const double claimed = m->problem.epsilon;
-    dpmf_account_options how = dpmf_mechanism_account_options(m);
-    dpmf_privacy at_claim = {0};
-    int shown = 0;
-    if (claimed == 0) return DPMF_OK;
-    how.run = *run;
-    TRY(dpmf_account_epsilon(m->sigma, m->problem.delta, &how, found));
-    if (found->epsilon <= claimed) return DPMF_OK;
-    if (found->confidence == 0) TRY(shows_delta(m, &how, &at_claim, &shown));
-    if (shown) *found = at_claim;
-    if (found->epsilon <= claimed * (1 + (found->confidence > 0 ? SIMULATION : CALIBRATION))) return DPMF_OK;
-    return base_fail(DPMF_ERROR_FORMAT,
-                     "the mechanism claims epsilon = %.9g at delta = %g, but it is %.9g: its noise is too small",
-                     claimed, m->problem.delta, found->epsilon);
-}
-
-dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_run *run, dpmf_privacy *out) {
-    const dpmf_run defaults = dpmf_run_defaults();
-    dpmf_mechanism *m = (dpmf_mechanism *)mechanism; /* what is known about it is the one thing that changes */
-    dpmf_privacy found = {0};
-    if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_confirm: the mechanism is NULL");
-    pthread_mutex_lock(&lock);
-    const int known = m->confirmed;
-    if (known) found = m->found;
-    pthread_mutex_unlock(&lock);
-    if (!known) {
-        TRY(confirm_sensitivity(mechanism, run != NULL ? run : &defaults));
-        TRY(confirm_epsilon(mechanism, run != NULL ? run : &defaults, &found));
-        pthread_mutex_lock(&lock);
-        m->found = found;
-        m->confirmed = 1;
-        pthread_mutex_unlock(&lock);
-    }
-    if (out != NULL) *out = found;
-    return DPMF_OK;
 }
 
 /*
@@ -576,7 +511,7 @@ dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double eps
     if (run == NULL) run = &defaults;
     if (sampling == NULL) sampling = &mechanism->sampling;
     if (dpmf_sampling_is_none(sampling) == dpmf_sampling_is_none(&mechanism->sampling)) {
-        TRY(confirm_sensitivity(mechanism, run));
+        TRY(mechanism_confirm_sensitivity(mechanism, run));
         TRY(copy_mechanism(mechanism, &m));
         m->sampling = *sampling;
     } else {

@@ -35,6 +35,9 @@ DPMF_MUST_CHECK dpmf_status mechanism_response_of(const dpmf_mechanism *mechanis
 DPMF_MUST_CHECK dpmf_status mechanism_response_salt(const dpmf_mechanism *mechanism, uint64_t *out);
 double mechanism_response_number(uint64_t salt, uint64_t index); /* in [-1, 1) */
 
+/* DPMF_ERROR_FORMAT where the sensitivity is larger than the mechanism claims. */
+DPMF_MUST_CHECK dpmf_status mechanism_confirm_sensitivity(const dpmf_mechanism *mechanism, const dpmf_run *run);
+
 /* Computes the lower bound for both losses, as far as it is not known yet. */
 DPMF_MUST_CHECK dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options *o,
                                             dpmf_lower_bound *out);

@@ -248,6 +248,51 @@ static void test_simulated_bounds_are_above_the_truth_and_near(void **unused) {
     assert_true(found <= 1e-3 && found >= 0.75e-3);
 }
 
+/*
+ * Claims about the same step, tested with other samples. A claim above the truth is shown, and with the figure that is shown above it;
+ * one below it is not, in 10 tests of which each would wrongly show it with probability 1e-3, and a clearly false one ends early.
+ */
+static void test_true_claims_are_shown_and_false_ones_are_not(void **unused) {
+    static const double column = 1;
+    const montecarlo_scheme scheme = separated_of(1, 1, 1, 1, 0.1, 0, &column);
+    const double exact = subsampled_delta(0.1, 1, 1), claims[] = {1.1, 0.9};
+    (void)unused;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        const montecarlo_options options = {.confidence = 0.999, .seed = seed, .run = &ONE};
+        const double claim = claims[seed % 2] * exact;
+        double found = 0;
+        int shown = -1;
+        check_ok(montecarlo_shows(&scheme, 1, claim, &options, &shown, &found));
+        assert_int_equal(shown, seed % 2 == 0);
+        if (!shown) check_near(found, exact, 0.1);
+        if (shown && !(found >= exact && found <= claim)) fail_msg("%g shown, true: %g", found, exact);
+    }
+    int shown = -1;
+    double found = 0;
+    const montecarlo_options options = {.confidence = 0.999, .run = &ONE};
+    check_fails(DPMF_ERROR_ARGUMENT, montecarlo_shows(&scheme, 1, 0, &options, &shown, &found));
+    check_fails(DPMF_ERROR_ARGUMENT, montecarlo_shows(&scheme, -1, 1e-3, &options, &shown, &found));
+}
+
+/* With two bins the samples are tilted, and a claim of a bound that no sample passes is true without any. */
+static void test_claims_of_tilted_samples(void **unused) {
+    double *gram = toeplitz_gram(2, 2, 2, HALF), m[2][2] = {{1, 0.5}, {0, 1}}, exact[2];
+    const double half[2] = {0.5, 0.5};
+    const montecarlo_scheme scheme = bins_of(1, 2, gram);
+    const montecarlo_options options = {.confidence = 0.999, .seed = 5, .run = &ONE};
+    double found = 0;
+    int shown = 0;
+    (void)unused;
+    integrate(2, half, m, 1, 4.5, exact);
+    check_ok(montecarlo_shows(&scheme, 4.5, 1.05 * exact[0], &options, &shown, &found));
+    assert_true(shown && found >= exact[0]);
+    check_ok(montecarlo_shows(&scheme, 4.5, 0.9 * exact[0], &options, &shown, &found));
+    assert_true(!shown);
+    check_ok(montecarlo_shows(&scheme, 4.5, 0.999, &options, &shown, &found));
+    assert_true(shown && found < 0.5);
+    free(gram);
+}
+
 /* Few bins at delta = 1e-6: the tilted samples find it to a few percent where 2e5 plain ones see nothing. */
 static void test_tilted_samples_find_a_small_delta(void **unused) {
     double *gram = toeplitz_gram(2, 2, 2, HALF), m[2][2] = {{1, 0.5}, {0, 1}}, exact[2];
@@ -438,6 +483,8 @@ int main(void) {
                                        cmocka_unit_test(test_means_agree_with_integrals_over_the_plane),
                                        cmocka_unit_test(test_one_bin_is_the_gaussian_mechanism),
                                        cmocka_unit_test(test_simulated_bounds_are_above_the_truth_and_near),
+                                       cmocka_unit_test(test_true_claims_are_shown_and_false_ones_are_not),
+                                       cmocka_unit_test(test_claims_of_tilted_samples),
                                        cmocka_unit_test(test_tilted_samples_find_a_small_delta),
                                        cmocka_unit_test(test_where_nothing_is_amplified_the_gaussian_is_the_answer),
                                        cmocka_unit_test(test_simulations_have_the_same_bits_for_any_threads),

@@ -43,6 +43,27 @@ static void test_simulated_deltas_hold_as_often_as_they_say(void **unused) {
     assert_true(sum / REPEATS < 1.6 * exact);
 }
 
+/* False claims, by so little that the tests go on to their last sample: each wrongly shows one with probability 0.1. */
+static void test_claims_are_wrong_as_often_as_they_say(void **unused) {
+    const montecarlo_scheme scheme = subsampled();
+    const double exact = subsampled_delta(0.1, 1, 1);
+    const dpmf_run run = {.threads = 0};
+    int shown[2] = {0, 0};
+    (void)unused;
+    for (uint64_t seed = 0; seed < REPEATS; seed++) {
+        const montecarlo_options options = {.confidence = 0.9, .seed = seed, .run = &run};
+        for (int i = 0; i < 2; i++) {
+            int here = 0;
+            double found = 0;
+            check_ok(montecarlo_shows(&scheme, 1, exact * (i == 0 ? 0.998 : 1.02), &options, &here, &found));
+            shown[i] += here;
+        }
+    }
+    print_message("claims: %d of %d false ones shown, %d true ones\n", shown[0], REPEATS, shown[1]);
+    assert_true(shown[0] <= REPEATS - LEAST);
+    assert_int_equal(shown[1], REPEATS);
+}
+
 /* Searched and confirmed values: epsilon and the scale of sigma. */
 static void test_searched_values_hold_as_often_as_they_say(void **unused) {
     const montecarlo_scheme scheme = subsampled();
@@ -120,6 +141,7 @@ static void test_plain_and_tilted_samples_agree(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_simulated_deltas_hold_as_often_as_they_say),
+                                       cmocka_unit_test(test_claims_are_wrong_as_often_as_they_say),
                                        cmocka_unit_test(test_searched_values_hold_as_often_as_they_say),
                                        cmocka_unit_test(test_plain_and_tilted_samples_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,6 +222,52 @@ static void test_a_file_that_claims_too_much_is_refused(void **unused) {
     dpmf_workload_free(workload);
 }
 
+/*
+ * The same where only a simulation can tell: the attacker claims 3 % less than sigma gives. Before, simulations were allowed to scatter
+ * by 5 %, and the claim was believed; and their samples were known beforehand. Promised now: fresh samples must show the claim,
+ * and verification tests it too.
+ */
+static void test_a_simulated_claim_that_is_too_small_is_refused(void **unused) {
+    dpmf_workload *workload = NULL;
+    dpmf_strategy *strategy = NULL;
+    dpmf_mechanism *plain = NULL, *honest = NULL, *boast = NULL;
+    dpmf_mechanism_options about = dpmf_mechanism_options_defaults();
+    dpmf_strategy_options bands = dpmf_strategy_options_defaults();
+    dpmf_verification *checks = NULL;
+    dpmf_privacy found = {0};
+    (void)unused;
+    bands.bands = 4;
+    check_ok(dpmf_workload_parse("prefix", STEPS, &workload));
+    check_ok(dpmf_strategy_create("bsr", workload, &bands, &strategy));
+    check_ok(dpmf_sampling_parse("min-sep:0.1,4", &about.sampling));
+    check_ok(dpmf_mechanism_create(workload, NULL, strategy, &about, &plain));
+    check_ok(dpmf_mechanism_calibrate(plain, 2, 1e-3, NULL, NULL, NULL, &honest, NULL));
+    check_ok(dpmf_mechanism_confirm(honest, NULL, &found));
+    assert_true(found.epsilon == 2 && found.delta <= 1e-3 && found.confidence == 0.999);
+    about.sigma = dpmf_mechanism_get(honest).sigma;
+    about.epsilon = 1.94;
+    about.delta = 1e-3;
+    check_ok(dpmf_mechanism_create(workload, NULL, strategy, &about, &boast));
+    check_fails(DPMF_ERROR_FORMAT, dpmf_mechanism_confirm(boast, NULL, &found));
+    check_message("claims epsilon = 1.94 at delta = 0.001, but a simulation with fresh randomness does not show it");
+    check_ok(dpmf_verify(&(dpmf_verify_source){.mechanism = boast}, NULL, &checks));
+    int tested = 0;
+    for (int64_t i = 0; i < dpmf_verification_get(checks).count; i++) {
+        const dpmf_check *check = dpmf_verification_check(checks, i);
+        if (strcmp(check->name, "delta") != 0) continue;
+        assert_int_equal(check->ok, 0);
+        assert_true(check->found > check->claimed);
+        tested++;
+    }
+    assert_int_equal(tested, 1);
+    dpmf_verification_free(checks);
+    dpmf_mechanism_free(plain);
+    dpmf_mechanism_free(honest);
+    dpmf_mechanism_free(boast);
+    dpmf_strategy_free(strategy);
+    dpmf_workload_free(workload);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replay_over_another_sum),
@@ -229,6 +275,7 @@ int main(void) {
         cmocka_unit_test(test_trainer_with_another_sum),
         cmocka_unit_test(test_key_file_without_state),
         cmocka_unit_test(test_a_file_that_claims_too_much_is_refused),
+        cmocka_unit_test(test_a_simulated_claim_that_is_too_small_is_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

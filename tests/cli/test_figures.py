@@ -21,6 +21,7 @@ FIGURES = {
     "rho": ("rho", UP),
     "epsilon without it": ("epsilon_without_sampling", UP),
     "recomputed": ("recomputed", UP),
+    "recomputed delta": ("delta_recomputed", UP),
     "RMS noise": ("noise_rms", UP),
     "sensitivity": ("sensitivity.value", UP),
     "RMS loss": ("rms_loss", UP),

@@ -40,7 +40,7 @@
 #include <math.h>
 
 enum { ATTEMPTS = 16, FIRST_LOOK = 1 << 16 };
-static const double largest_bet = 0.95; /* near 1 a single Y = 1 would cost ln 20 */
+static const double largest_bet = MONTECARLO_BET_LARGEST; /* near 1 a single Y = 1 would cost ln 20 */
 
 /* ---- bounds; `log_failure` is ln(1/alpha) of one direction ---- */
 
@@ -72,12 +72,12 @@ static int64_t enough(const montecarlo_side d[2], double log_failure, int64_t ca
 }
 
 /* It takes some ten seconds on two processors, but is no less than delta needs (log 1/alpha over N is well below). */
-static int64_t default_cap(const montecarlo_draws *draws, double delta) {
+int64_t montecarlo_default_cap(const montecarlo_draws *draws, double delta) {
     const double by_work = fmin(fmax(0x1p30 / (double)draws->dimension, 0x1p22), 0x1p25);
     return (int64_t)fmax(by_work, 30 / delta);
 }
 
-static dpmf_status check_options(const montecarlo_options *options) {
+dpmf_status montecarlo_check_options(const montecarlo_options *options) {
     if (!(options->confidence > 0 && options->confidence < 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "a confidence of %g: (0, 1) is accepted", options->confidence);
     if (options->samples < 0 || options->samples > MONTECARLO_SAMPLES_MAX) {
@@ -87,7 +87,7 @@ static dpmf_status check_options(const montecarlo_options *options) {
     return DPMF_OK;
 }
 
-static dpmf_status check_epsilon(double epsilon) {
+dpmf_status montecarlo_check_epsilon(double epsilon) {
     if (epsilon >= 0 && isfinite(epsilon)) return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT, "epsilon = %g: 0 or more is accepted", epsilon);
 }
@@ -97,10 +97,48 @@ static dpmf_status check_delta(double delta) {
     return base_fail(DPMF_ERROR_ARGUMENT, "delta = %g by Monte Carlo: [1e-6, 1) is accepted", delta);
 }
 
+/* ---- room for the test of a claim (account/montecarlo/claim.c) ---- */
+
+static const double LOG_MISS = -14.508657738524219; /* ln(1e-6 / 2), of one direction */
+static const double SHOWN_FAILURE = 1e-3;           /* 1 - confidence that calibration expects of the reader */
+
+/* The most samples of a claim's test. */
+double montecarlo_claim_samples(const montecarlo_draws *draws, double delta) {
+    return 4 * (double)montecarlo_default_cap(draws, delta);
+}
+
+/* ln of the bound on the probability that the claim c is not shown by N samples. */
+static double log_miss(double c, double m, double s, double samples) {
+    const double level = log(MONTECARLO_BETS / SHOWN_FAILURE);
+    double best = 0;
+    for (int i = 0; i < MONTECARLO_BETS; i++) {
+        const double bet = montecarlo_bet(i);
+        for (double theta = 0.125; theta <= 8; theta *= M_SQRT2) {
+            const double k = expm1(-theta * log1p(-bet)) - theta * bet;
+            const double step = log1p(theta * bet * m + k * s) + theta * log1p(-bet * c);
+            best = fmin(best, samples * step + theta * level);
+        }
+    }
+    return best;
+}
+
+/* The least delta that may be claimed where mu is at most `bound`/M, if a test of `samples` samples is to show it. */
+static double claimable(const montecarlo_side *d, double bound, double drawn, double log_failure, double samples) {
+    const double most = exp(d->log_most), m = bound / most, half = 0.5 * log_failure / drawn;
+    const double root = sqrt(d->square + half) + sqrt(half), s = fmin(root * root, m);
+    double low = m, high = 1;
+    if (m >= 1 || log_miss(1, m, s, samples) > LOG_MISS) return fmin(most, 1); /* M itself needs no samples */
+    while (high - low > 1e-4 * high) {
+        const double middle = 0.5 * (low + high);
+        *(log_miss(middle, m, s, samples) <= LOG_MISS ? &high : &low) = middle;
+    }
+    return most * high;
+}
+
 dpmf_status montecarlo_delta(const montecarlo_scheme *scheme, double epsilon, const montecarlo_options *options,
                              double *delta) {
-    TRY(check_options(options));
-    TRY(check_epsilon(epsilon));
+    TRY(montecarlo_check_options(options));
+    TRY(montecarlo_check_epsilon(epsilon));
     montecarlo_passes a;
     TRY(montecarlo_passes_open(scheme, options->seed, options->run, &a));
     const double log_failure = -log(0.5 * (1 - options->confidence));
@@ -111,7 +149,7 @@ dpmf_status montecarlo_delta(const montecarlo_scheme *scheme, double epsilon, co
     dpmf_status status = DPMF_OK;
     montecarlo_draws_aim(&a.draws, scheme->sigma, epsilon, 1);
     TRY_DONE(montecarlo_passes_draw(&a, 0, bet, &samples, found));
-    samples = options->samples > 0 ? options->samples : enough(found, log_failure, default_cap(&a.draws, 1));
+    samples = options->samples > 0 ? options->samples : enough(found, log_failure, montecarlo_default_cap(&a.draws, 1));
     for (int d = 0; d < 2; d++)
         bet[d] = best_bet(&found[d], log_failure, (double)samples);
     TRY_DONE(montecarlo_passes_draw(&a, 1, bet, &samples, found));
@@ -129,8 +167,8 @@ typedef struct search {
     montecarlo_passes *owner;
     const montecarlo_options *options;
     double sigma, epsilon, delta; /* those that do not move */
-    int over_sigma;
-    double log_failure; /* of one direction, first attempt */
+    int over_sigma;               /* and then what is found is a claim, which others must be able to show */
+    double log_failure;           /* of one direction, first attempt */
 } search;
 
 typedef struct point {
@@ -139,6 +177,16 @@ typedef struct point {
     int64_t samples;  /* that a confirmation here would take */
     montecarlo_side found[2];
 } point;
+
+/* The delta that may be said of bounds of both directions: of a claim, with room for the samples of others. */
+static double answerable(const search *s, const montecarlo_side d[2], const double bound[2], double drawn) {
+    double delta = 0;
+    for (int i = 0; i < 2; i++) {
+        const double samples = montecarlo_claim_samples(&s->owner->draws, s->delta);
+        delta = fmax(delta, s->over_sigma ? claimable(&d[i], bound[i], drawn, s->log_failure, samples) : bound[i]);
+    }
+    return delta;
+}
 
 static void aim(const search *s, double x) {
     montecarlo_draws_aim(&s->owner->draws, s->over_sigma ? s->sigma * exp(x) : s->sigma, s->over_sigma ? s->epsilon : x,
@@ -169,14 +217,15 @@ static dpmf_status look_at_point(const search *s, double x, point *out) {
         samples = wanted;
         TRY(montecarlo_passes_draw(s->owner, 0, unused, &samples, at.found));
     }
-    at.samples =
-        s->options->samples > 0 ? s->options->samples : enough(at.found, s->log_failure, default_cap(draws, s->delta));
+    at.samples = s->options->samples > 0 ? s->options->samples
+                                         : enough(at.found, s->log_failure, montecarlo_default_cap(draws, s->delta));
     /* 1.3 standard deviations of the difference between two samples' means: nine of ten first attempts succeed. */
     const double spread = 1.3 * sqrt(1 / (double)samples + 1 / (double)at.samples);
-    const double likely = larger_likely(at.found, s->log_failure, (double)at.samples) +
-                          spread * fmax(sqrt(at.found[0].square) * exp(at.found[0].log_most),
-                                        sqrt(at.found[1].square) * exp(at.found[1].log_most));
-    at.excess = log(likely / s->delta);
+    double likely[2];
+    for (int d = 0; d < 2; d++)
+        likely[d] = likely_bound(&at.found[d], s->log_failure, (double)at.samples) +
+                    spread * sqrt(at.found[d].square) * exp(at.found[d].log_most);
+    at.excess = log(answerable(s, at.found, likely, (double)at.samples) / s->delta);
     *out = at;
     return DPMF_OK;
 }
@@ -221,7 +270,7 @@ static dpmf_status confirm(const search *s, const point *at, double step, double
         TRY(montecarlo_passes_draw(s->owner, 1 + attempt, bet, &samples, found));
         for (int d = 0; d < 2; d++)
             bound[d] = proven_bound(&found[d], bet[d], log_failure, (double)samples);
-        const double excess = log(fmax(bound[0], bound[1]) / s->delta);
+        const double excess = log(answerable(s, found, bound, (double)samples) / s->delta);
         if (excess <= 0) {
             *out = x;
             return DPMF_OK;
@@ -243,7 +292,7 @@ static search search_of(montecarlo_passes *a, const montecarlo_options *options,
 
 dpmf_status montecarlo_epsilon(const montecarlo_scheme *scheme, double delta, const montecarlo_options *options,
                                double *epsilon) {
-    TRY(check_options(options));
+    TRY(montecarlo_check_options(options));
     TRY(check_delta(delta));
     montecarlo_passes a;
     TRY(montecarlo_passes_open(scheme, options->seed, options->run, &a));
@@ -269,8 +318,8 @@ done:
 
 dpmf_status montecarlo_scale(const montecarlo_scheme *scheme, double epsilon, double delta,
                              const montecarlo_options *options, double *scale) {
-    TRY(check_options(options));
-    TRY(check_epsilon(epsilon));
+    TRY(montecarlo_check_options(options));
+    TRY(montecarlo_check_epsilon(epsilon));
     TRY(check_delta(delta));
     montecarlo_passes a;
     TRY(montecarlo_passes_open(scheme, options->seed, options->run, &a));
@@ -306,6 +355,7 @@ enum { LANES = MONTECARLO_LANES, CHUNKS_A_ROUND = 64 };
 
 typedef struct sums {
     double mean[2], square[2], log_bet[2]; /* remove, add */
+    double log_bets[2][MONTECARLO_BETS];
 } sums;
 
 typedef struct pass {
@@ -334,6 +384,12 @@ done:
     return status;
 }
 
+static void add_bets(const double y[LANES], double log_bets[MONTECARLO_BETS]) {
+    for (int i = 0; i < LANES; i++)
+        for (int j = 0; j < MONTECARLO_BETS && y[i] > 0; j++)
+            log_bets[j] -= log1p(-montecarlo_bet(j) * y[i]);
+}
+
 static void add_up(const double y[LANES], double bet, double *mean, double *square, double *log_bet) {
     for (int i = 0; i < LANES; i++) {
         if (y[i] == 0) continue; /* nearly all, as a rule */
@@ -347,7 +403,7 @@ static dpmf_status one_chunk(void *context, int64_t item, int worker) {
     pass *p = context;
     const montecarlo_passes *a = p->owner;
     double remove[LANES], add[LANES];
-    sums s = {{0}, {0}, {0}};
+    sums s = {{0}, {0}, {0}, {{0}, {0}}};
     const int64_t first = (p->first_chunk + item) * p->chunk;
     const int64_t last = first + p->chunk < p->blocks ? first + p->chunk : p->blocks;
     for (int64_t block = first; block < last; block++) {
@@ -355,6 +411,9 @@ static dpmf_status one_chunk(void *context, int64_t item, int worker) {
                                add);
         add_up(remove, p->bet[0], &s.mean[0], &s.square[0], &s.log_bet[0]);
         add_up(add, p->bet[1], &s.mean[1], &s.square[1], &s.log_bet[1]);
+        if (!a->counts_bets) continue;
+        add_bets(remove, s.log_bets[0]);
+        add_bets(add, s.log_bets[1]);
     }
     p->results[item] = s;
     return DPMF_OK;
@@ -366,6 +425,7 @@ dpmf_status montecarlo_passes_draw(montecarlo_passes *a, int64_t number, const d
     pass p = {.owner = a, .number = number, .bet = {bet[0], bet[1]}};
     base_running total[3][2] = {{{0, 0}, {0, 0}}, {{0, 0}, {0, 0}}, {{0, 0}, {0, 0}}};
     const int64_t unit = LANES * a->draws.blocks; /* whole rounds over the bins */
+    base_running bets[2][MONTECARLO_BETS] = {{{0, 0}}, {{0, 0}}};
     p.blocks = (*samples + unit - 1) / unit * a->draws.blocks;
     p.chunk = (1 << 18) / (LANES * a->draws.dimension); /* some milliseconds; from the scheme alone */
     p.chunk = p.chunk < 1 ? 1 : p.chunk > 256 ? 256 : p.chunk;
@@ -379,6 +439,8 @@ dpmf_status montecarlo_passes_draw(montecarlo_passes *a, int64_t number, const d
                 base_running_add(&total[0][d], p.results[i].mean[d]);
                 base_running_add(&total[1][d], p.results[i].square[d]);
                 base_running_add(&total[2][d], p.results[i].log_bet[d]);
+                for (int j = 0; j < MONTECARLO_BETS; j++)
+                    base_running_add(&bets[d][j], p.results[i].log_bets[d][j]);
             }
         }
     }
@@ -388,96 +450,8 @@ dpmf_status montecarlo_passes_draw(montecarlo_passes *a, int64_t number, const d
         found[d].mean = base_running_value(&total[0][d]) / (double)*samples;
         found[d].square = base_running_value(&total[1][d]) / (double)*samples;
         found[d].log_bet = base_running_value(&total[2][d]) / (double)*samples;
+        for (int j = 0; j < MONTECARLO_BETS; j++)
+            found[d].log_bets[j] = base_running_value(&bets[d][j]) / (double)*samples;
     }
     return DPMF_OK;
-}
-
-/*
- * ---- the test inside the mechanism ----
- *
- * A Monte Carlo test that is part of the mechanism, so that its answer holds without a confidence.
- *
- * N and a claim delta_b are fixed beforehand; the mechanism runs only if the mean of N samples of (1 - e^{epsilon -
- * L})_+ is at most delta_b, in both directions. Let the true delta of a direction be x. If x <= tau delta_b, the
- * mechanism is (epsilon, tau delta_b). If not, the test passes with probability at most exp(-N KL(delta_b || tau
- * delta_b)) (Hoeffding 1963, Theorem 1: samples in [0, 1], independent; their means may differ), and what runs then is
- * at worst not private at all. Hence, for any tau > 1, delta = tau delta_b + (1 - tau delta_b) exp(-N KL(delta_b || tau
- * delta_b)) holds for any outcome of the samples; the best tau is fixed by N and delta_b. The idea is that of Wang et
- * al. 2023: estimate, verify, release.
- */
-
-/* delta with x = tau delta_b */
-static double with_tau(double delta_b, double x, double samples) {
-    const double divergence = (1 - delta_b) * log1p((x - delta_b) / (1 - x)) - delta_b * log(x / delta_b); /* KL */
-    return x + (1 - x) * exp(-samples * divergence);
-}
-
-double montecarlo_unconditional(double delta_b, int64_t samples) {
-    static const double golden = 0.61803398874989484820;
-    const double count = (double)samples, span = -log(delta_b); /* z = ln(x / delta_b) from 0 to span */
-    enum { GRID = 256 };
-    double best = 1, at = 0;
-    for (int i = 1; i < GRID; i++) {
-        const double z = span * i * i / (GRID * GRID), value = with_tau(delta_b, delta_b * exp(z), count);
-        if (value < best) best = value, at = i;
-    }
-    if (at == 0) return 1;
-    double low = span * (at - 1) * (at - 1) / (GRID * GRID), high = span * fmin((at + 1) * (at + 1) / (GRID * GRID), 1);
-    while (high - low > 1e-9 * high) { /* any tau is valid: this only makes the answer small */
-        const double left = high - golden * (high - low), right = low + golden * (high - low);
-        if (with_tau(delta_b, delta_b * exp(left), count) < with_tau(delta_b, delta_b * exp(right), count))
-            high = right;
-        else
-            low = left;
-    }
-    return fmin(best, with_tau(delta_b, delta_b * exp(low), count));
-}
-
-dpmf_status montecarlo_claim(double delta, int64_t samples, double *delta_b) {
-    if (!(delta > 0 && delta < 1)) return base_fail(DPMF_ERROR_ARGUMENT, "delta = %g: (0, 1) is accepted", delta);
-    if (samples < 1 || samples > MONTECARLO_SAMPLES_MAX) {
-        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 1 to %" PRId64 " are accepted", samples,
-                         MONTECARLO_SAMPLES_MAX);
-    }
-    double low = 1e-6 * delta, high = delta; /* a claim below a millionth of delta would never pass */
-    if (montecarlo_unconditional(low, samples) > delta) {
-        return base_fail(DPMF_ERROR_ARGUMENT,
-                         "delta = %g is out of reach of %" PRId64
-                         " samples, for any claim: usually %.3g are too few, and %.3g are enough",
-                         delta, samples, 10 / delta, 100 / delta);
-    }
-    while (high - low > 1e-9 * high) {
-        const double middle = sqrt(low * high);
-        if (montecarlo_unconditional(middle, samples) <= delta)
-            low = middle;
-        else
-            high = middle;
-    }
-    *delta_b = low;
-    return DPMF_OK;
-}
-
-dpmf_status montecarlo_test(const montecarlo_scheme *scheme, double epsilon, double delta_b, int64_t samples,
-                            uint64_t seed, const dpmf_run *run, int *passed, double *mean) {
-    TRY(check_epsilon(epsilon));
-    if (!(delta_b > 0 && delta_b < 1))
-        return base_fail(DPMF_ERROR_ARGUMENT, "a claim of delta = %g: (0, 1) is accepted", delta_b);
-    if (samples < 1 || samples > MONTECARLO_SAMPLES_MAX) {
-        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 1 to %" PRId64 " are accepted", samples,
-                         MONTECARLO_SAMPLES_MAX);
-    }
-    montecarlo_passes a;
-    TRY(montecarlo_passes_open(scheme, seed, run, &a));
-    const double unused[2] = {0, 0};
-    int64_t drawn = samples;
-    montecarlo_side found[2];
-    dpmf_status status = DPMF_OK;
-    montecarlo_draws_aim(&a.draws, scheme->sigma, epsilon, 0); /* the theorem's samples: plain, in [0, 1] */
-    /* a run that no search uses, so that what they found with the same seed is tested on other samples */
-    TRY_DONE(montecarlo_passes_draw(&a, 1 << 20, unused, &drawn, found));
-    *mean = fmax(found[0].mean, found[1].mean);
-    *passed = *mean <= delta_b;
-done:
-    montecarlo_passes_close(&a);
-    return status;
 }

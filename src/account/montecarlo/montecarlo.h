@@ -43,9 +43,19 @@ DPMF_MUST_CHECK dpmf_status montecarlo_delta(const montecarlo_scheme *scheme, do
 /* An epsilon for delta in [1e-6, 1) with the confidence, confirmed on other samples; below, samples would be too many. */
 DPMF_MUST_CHECK dpmf_status montecarlo_epsilon(const montecarlo_scheme *scheme, double delta,
                                                const montecarlo_options *options, double *epsilon);
-/* The least scale of sigma (times scheme->sigma) for (epsilon, delta), in the same way. */
+/*
+ * The least scale of sigma (times scheme->sigma) for (epsilon, delta), in the same way, and with so much room that montecarlo_shows,
+ * with other randomness, fails with probability 1e-6 at most.
+ */
 DPMF_MUST_CHECK dpmf_status montecarlo_scale(const montecarlo_scheme *scheme, double epsilon, double delta,
                                              const montecarlo_options *options, double *scale);
+
+/*
+ * Do samples show that delta(epsilon) <= delta? A false claim is shown with probability 1 - confidence at most, however long it takes.
+ * *found: if shown, the least delta that these samples show; else an estimate. The number of samples follows from the claim.
+ */
+DPMF_MUST_CHECK dpmf_status montecarlo_shows(const montecarlo_scheme *scheme, double epsilon, double delta,
+                                             const montecarlo_options *options, int *shown, double *found);
 
 /* The delta, without a confidence, of a mechanism that tests the claim delta_b on `samples` samples (montecarlo.c, the test). */
 double montecarlo_unconditional(double delta_b, int64_t samples);

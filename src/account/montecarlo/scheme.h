@@ -56,11 +56,16 @@ void montecarlo_draws_block(const montecarlo_draws *draws, uint64_t seed, int64_
 
 #define MONTECARLO_SAMPLES_MAX ((int64_t)1 << 36)
 
+/* The bets of a claim's test (montecarlo.c): MONTECARLO_BET_LARGEST, half of it, and so on. */
+enum { MONTECARLO_BETS = 9 };
+#define MONTECARLO_BET_LARGEST 0.95
+
 /* What a pass finds of one direction; Y are the samples in units of their largest value M = e^log_most. */
 typedef struct montecarlo_side {
     double log_most;
-    double mean, square; /* of Y and Y^2 */
-    double log_bet;      /* of -ln(1 - bet Y) */
+    double mean, square;              /* of Y and Y^2 */
+    double log_bet;                   /* of -ln(1 - bet Y) */
+    double log_bets[MONTECARLO_BETS]; /* the same for each bet of a claim's test; 0 unless the passes count them */
 } montecarlo_side;
 
 typedef struct montecarlo_passes {
@@ -69,6 +74,7 @@ typedef struct montecarlo_passes {
     double *scratch; /* of all workers */
     uint64_t seed;
     const dpmf_run *run;
+    int counts_bets; /* 1: log_bets are summed too */
 } montecarlo_passes;
 
 DPMF_MUST_CHECK dpmf_status montecarlo_passes_open(const montecarlo_scheme *scheme, uint64_t seed, const dpmf_run *run,
@@ -82,7 +88,18 @@ void montecarlo_passes_close(montecarlo_passes *passes);
 DPMF_MUST_CHECK dpmf_status montecarlo_passes_draw(montecarlo_passes *passes, int64_t number, const double bet[2],
                                                    int64_t *samples, montecarlo_side found[2]);
 
+DPMF_MUST_CHECK dpmf_status montecarlo_check_options(const montecarlo_options *options);
+DPMF_MUST_CHECK dpmf_status montecarlo_check_epsilon(double epsilon);
+int64_t montecarlo_default_cap(const montecarlo_draws *draws, double delta); /* the most samples of a bound of delta */
+
+/* The most samples of the test of a claim (account/montecarlo/claim.c). */
+double montecarlo_claim_samples(const montecarlo_draws *draws, double delta);
+
 /* ---- inside ---- */
+
+static inline double montecarlo_bet(int i) {
+    return ldexp(MONTECARLO_BET_LARGEST, -i);
+}
 
 #define MONTECARLO_EXPONENT_MAX 200.0 /* of the exponentials of kernels/sample/sample.h */
 
