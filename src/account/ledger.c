@@ -407,15 +407,29 @@ static double largest_loss(const dpmf_ledger *ledger, const account_question *q,
     return end.loss;
 }
 
+/*
+ * ln of delta near the largest loss E and above it, where (1 - e^(x - L))_+ <= 1 - e^(x - E): at most the infinite mass, and above E no
+ * more. *tight 1: delta a slack before x is not below that.
+ */
+static double log_delta_at_end(const dpmf_ledger *ledger, const account_question *q, int *tight) {
+    *tight = 0;
+    if (q->of_epsilon || ledger->count > 0 || ledger->gaussian > 0 || ledger->other_count == 0) return 0;
+    const generic_end end = generic_end_of(ledger->other_count, ledger->others);
+    const double left = fmax(end.loss - q->given, 0);
+    *tight = left <= 0.5 * exp(end.log_mass) * account_slack(q, q->given);
+    return fmin(log(end.infinite - expm1(-left)), 0) + 1e-15;
+}
+
 static dpmf_status answer_list(const dpmf_ledger *ledger, const account_question *q, account_answer *out) {
     const int directions = is_symmetric(ledger) ? 1 : 2;
-    int near = 0;
-    const double largest = largest_loss(ledger, q, &near);
+    int near = 0, tight = 0;
+    const double largest = largest_loss(ledger, q, &near), at_end = log_delta_at_end(ledger, q, &tight);
     list_parts p;
     dpmf_status status = DPMF_OK;
     *out =
         (account_answer){near ? largest : account_least(q), DPMF_UPPER_BOUND, near ? METHOD_LARGEST : METHOD_LIST, 1};
-    if (near) return DPMF_OK;
+    if (tight) *out = (account_answer){fmax(at_end, account_least(q)), DPMF_UPPER_BOUND, METHOD_LARGEST, 1};
+    if (near || tight) return DPMF_OK;
     TRY(parts_create(ledger, &p));
     for (int i = 0; i < directions; i++) {
         account_answer found;
@@ -425,8 +439,9 @@ static dpmf_status answer_list(const dpmf_ledger *ledger, const account_question
         TRY_DONE(grid_answer(&source, q, &found));
         account_take_worse(out, &found);
     }
-    if (out->value > largest) {
-        out->value = largest;
+    const double other = q->of_epsilon ? largest : at_end;
+    if (out->value > other) {
+        out->value = other;
         out->method = METHOD_LARGEST;
     }
 done:
@@ -476,16 +491,28 @@ static dpmf_status answer(const dpmf_ledger *ledger, int of_epsilon, double give
     return DPMF_OK;
 }
 
+/* One use of one guarantee: both of its numbers hold as they are, without rounding. NULL: the ledger is another. */
+static const generic_mechanism *only_guarantee(const dpmf_ledger *ledger) {
+    const generic_mechanism *one = ledger->others;
+    if (ledger->count > 0 || ledger->gaussian > 0 || ledger->other_count != 1) return NULL;
+    return one->kind == GENERIC_APPROXIMATE && one->probability >= 1 && one->times == 1 ? one : NULL;
+}
+
 dpmf_status dpmf_ledger_epsilon(const dpmf_ledger *ledger, double delta, const dpmf_run *run, dpmf_privacy *out) {
     TRY(account_check_delta(delta));
     TRY(answer(ledger, 1, log(delta), run, out));
+    const generic_mechanism *one = only_guarantee(ledger);
+    if (one != NULL && delta >= one->delta) out->epsilon = fmin(out->epsilon, one->epsilon);
     out->delta = delta;
     return DPMF_OK;
 }
 
 dpmf_status dpmf_ledger_delta(const dpmf_ledger *ledger, double epsilon, const dpmf_run *run, dpmf_privacy *out) {
     TRY(account_check_epsilon(epsilon));
-    return answer(ledger, 0, epsilon, run, out);
+    TRY(answer(ledger, 0, epsilon, run, out));
+    const generic_mechanism *one = only_guarantee(ledger);
+    if (one != NULL && epsilon >= one->epsilon) out->delta = fmin(out->delta, one->delta);
+    return DPMF_OK;
 }
 
 /*

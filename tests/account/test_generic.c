@@ -175,6 +175,47 @@ static void test_laplace_noise_composes(void **state) {
     assert_int_equal(count, 48);
 }
 
+/*
+ * Near and above the largest loss. Before, delta of laplace:1 at epsilon = 1 was 0.158, said to be within the slack, and the truth is 0. A
+ * delta whose slack is met is at most the true one a slack (2e-5) before.
+ */
+static void test_delta_at_the_largest_loss(void **state) {
+    static const double parts[] = {0.05, 0.5, 0.9, 0.99, 0.9999, 0.999999, 1, 1.000001, 1.001, 1.01, 1.1, 1.5, 3};
+    int met = 0;
+    (void)state;
+    for (int n = 1; n <= 2; n++)
+        for (int i = 0; i < 13; i++)
+            for (int j = 0; j < 2; j++) {
+                const double scale = j == 0 ? 1 : 3, x = parts[i] * n / scale, slack = 2e-5 * fmax(x, 1);
+                dpmf_ledger *ledger = make(DPMF_ADJACENCY_ADD_REMOVE);
+                dpmf_privacy found;
+                add(ledger, n, "laplace:%.17g", scale);
+                assert_int_equal(dpmf_ledger_delta(ledger, x, NULL, &found), DPMF_OK);
+                const long double end = 1 / (long double)scale, least = x < n * end ? laplace(n, end, x) : 0;
+                assert_true(found.delta >= least * (1 - 1e-12L));
+                if (parts[i] >= 1) assert_true(found.delta < 1e-14);
+                if (found.slack_met && x - slack < n * end && x > slack)
+                    assert_true(found.delta <= laplace(n, end, x - slack) * (1 + 1e-9L));
+                met += found.slack_met;
+                dpmf_ledger_free(ledger);
+            }
+    assert_true(met >= 40);
+}
+
+/* The guarantee (1, 1e-6) asked at its own delta, which had no finite epsilon, and at its own epsilon. */
+static void test_a_guarantee_at_its_own_numbers(void **state) {
+    static const double deltas[3] = {1e-6, 3e-10, 0.1};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        dpmf_ledger *ledger = make(DPMF_ADJACENCY_ADD_REMOVE);
+        add(ledger, 1, "approximate:1,%.17g", deltas[i]);
+        assert_true(epsilon_of(ledger, deltas[i]) == 1);
+        assert_true(delta_of(ledger, 1) == deltas[i]);
+        assert_true(isinf(epsilon_of(ledger, deltas[i] * (1 - 1e-12))));
+        dpmf_ledger_free(ledger);
+    }
+}
+
 /* ---- sampling ---- */
 
 /* delta of n times (1-q) Q + q P against Q, or reversed, over all outcomes; (P, Q) that of (epsilon, delta). */
@@ -396,6 +437,8 @@ int main(void) {
         cmocka_unit_test(test_equal_guarantees_have_the_closed_form),
         cmocka_unit_test(test_lists_equal_their_enumeration),
         cmocka_unit_test(test_laplace_noise_composes),
+        cmocka_unit_test(test_delta_at_the_largest_loss),
+        cmocka_unit_test(test_a_guarantee_at_its_own_numbers),
         cmocka_unit_test(test_sampling_amplifies_a_guarantee),
         cmocka_unit_test(test_order_and_division_do_not_matter),
         cmocka_unit_test(test_curves_go_there_and_back),

@@ -439,7 +439,7 @@ static estimate estimate_error(const grid_source *source, const grid_plan *plan,
     const double step = plan->predicted * (1 + shape.bend) / (1 + plan->order);
     const double noise = shape.noise / shape.slope, cut = shape.cut / shape.slope;
     estimate e = {.error = step + noise + cut};
-    e.met = e.error <= slack;
+    e.met = e.error <= slack && (source->pair != NULL || shape.noise + shape.cut < 0.5);
     if (source->pair == NULL) return e;
     /* Near 0, where rare sampling leaves most of the loss, the curve may bend within a bin, which its grid cannot show. */
     if (epsilon < 8 * plan->step) e.error = fmax(e.error, 0.5 * plan->step);
