@@ -234,6 +234,25 @@ class _Canaries:
             before = after
         return from_releases(self.mechanism, self.included, self.taken, released, **claim)
 
+    def train_joint(self, made: Any, confidence: float, **claim: Any) -> Audit:
+        """The attack on a run that releases squares too: on gradients, on squares, and on both together; gives the strongest."""
+        weight, factor = made.squares_weight, made._sum.factor
+        x, y = np.zeros(self.taken.shape), np.zeros(self.taken.shape)
+        before = self._weights()
+        for t, (examples,) in enumerate(self.loader):
+            made.step(examples if self._device is None else examples.to(self._device))
+            after = self._weights()
+            x[:, t] = (before - after) * self.expected_batch / self.clip_norm
+            y[:, t] = made.squares["weight"].reshape(-1).double().cpu().numpy() * self.expected_batch / self.clip_norm**2
+            before = after
+        if self.mechanism.adjacency == "replace-one":  # opposite canaries have the same squares
+            attacks = [x / factor]
+        else:
+            attacks = [x, y, (x + weight * y) / (1 + weight)]
+        level = 1 - (1 - confidence) / len(attacks)
+        found = [from_releases(self.mechanism, self.included, self.taken, some, confidence=level, **claim) for some in attacks]
+        return max(found, key=lambda audit: audit.epsilon_lower)
+
     def _weights(self) -> np.ndarray:
         return self.model.weight.detach().reshape(-1).double().cpu().numpy().copy()
 
@@ -278,6 +297,8 @@ def torch_run(
         key=planted.key,
         **{"label": LABEL, **private},
     )
+    if made.squares_weight is not None:
+        return planted.train_joint(made, confidence=confidence, epsilon=epsilon, delta=delta)
     return planted.train(made.step, planted.loader, confidence=confidence, epsilon=epsilon, delta=delta)
 
 

@@ -17,16 +17,19 @@ from .batches import BatchSampler, data_loader
 from .federated import Federated, RoundReport, make_federated
 from .groups import GroupClip
 from .make import make_private
+from .moments import Adam, JointMoments
 from .noise import Recursion, shard_of, shard_views
 from .precondition import SecondMoments
 from .private import Private, StepReport
 from .sharded import ShardedNoise
 
 __all__ = [
+    "Adam",
     "AdaptiveClip",
     "BatchSampler",
     "Federated",
     "GroupClip",
+    "JointMoments",
     "Private",
     "Recursion",
     "RoundReport",

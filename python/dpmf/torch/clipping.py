@@ -15,6 +15,8 @@ import torch
 from torch.func import functional_call, grad_and_value, vmap
 
 from .. import errors
+from ..mechanism import Mechanism
+from ..privacy import Privacy, unit_name
 from . import randomness
 from .places import Places, in_rows, made_up_parameters
 from .precondition import scaled
@@ -314,6 +316,26 @@ class PerExample:
 
     def close(self) -> None:
         pass
+
+
+def said_by_run(
+    mechanism: Mechanism, found: Privacy, unit: Optional[str], clip: float, done: int, by: str = "example"
+) -> str:
+    """The statement of a run that clips and counts units of one kind, and what must be true for another unit to be its unit.
+
+    by   the unit of the run: "example", or one with several examples. The mechanism's own unit is that of the statement; where it
+         records none, it is the run's
+    """
+    named = [] if unit is None else [unit_name(unit)]
+    recorded = mechanism.unit or by
+    said = found._sentences(recorded, unit_named=0, clip=clip, done=done)
+    return said + "".join(unit_sentence(of, by) for of in dict.fromkeys([recorded] + named) if of != by)
+
+
+def unit_sentence(unit: str, by: str = "example") -> str:
+    """For a unit other than that of the run."""
+    return "The run was by %ss%s. It protects one %s in this way only if each %s is exactly one %s; one with several %ss is not covered.\n" % (
+        by, " of the data set" if by == "example" else "", unit, unit, by, by)  # fmt: skip
 
 
 def free_memory(device: torch.device) -> int:

@@ -22,6 +22,7 @@ from .batches import KEYLESS, BatchSampler, users_of
 from .group import rank_of
 from .groups import NO_GHOST, GroupClip
 from .parameters import check_layers, is_sharded
+from .moments import NO_GHOST as NO_JOINT_GHOST, Adam, JointMoments
 from .precondition import NO_GHOST as NO_SCALED_GHOST, Scale
 from .private import Private
 from .participation import participation_tracker
@@ -59,6 +60,7 @@ def make_private(
     returning: str = "refuse",
     normalize: Optional[float] = None,
     precondition: Optional[Scale] = None,
+    squares: Optional[JointMoments] = None,
 ) -> Private:
     """A private training step for a model and its optimizer.
 
@@ -110,6 +112,8 @@ def make_private(
                      tensor of positive scales for each name: every example's gradient is multiplied by it before it is clipped, and the
                      noisy sum divided by it (Ganesh et al. 2025). A function may use what was released before, such as the optimizer's
                      state, and nothing else of the data
+    squares          JointMoments(): the squares of gradients' coordinates are released too, with noise of their own under one sensitivity
+                     (Kalinin et al. 2025), for dpmf.torch.Adam or, as `squares` of the result, for an optimizer of your own
     """
     options = select(STREAM, locals())
     if noise != "host" and str(noise).partition(":")[0] not in ("cuda", "opencl"):
@@ -149,6 +153,11 @@ def make_private(
         no_ghost = no_ghost or NO_SMALL_GHOST
         if clipping == "ghost":
             raise errors.UnsupportedError("clipping='ghost' with normalize = %g: %s" % (gamma, NO_SMALL_GHOST))
+    if squares is not None:
+        no_ghost = no_ghost or NO_JOINT_GHOST
+        check_squares(squares, clip_norm, clipping, exact)
+    if isinstance(optimizer, Adam) and not isinstance(clip_norm, float):
+        raise errors.UnsupportedError("dpmf.torch.Adam takes one clip norm: with %s the noise differs between coordinates or steps" % type(clip_norm).__name__)
     if isinstance(clip_norm, GroupClip):
         no_ghost = no_ghost or NO_GHOST
         if clipping == "ghost":
@@ -171,7 +180,7 @@ def make_private(
     private = Private(
         model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping if no_ghost is None or clipping != "auto" else "per-example", tell, chunk, process_group, taken, key, options,
         (public_buffers,) if isinstance(public_buffers, str) else public_buffers,
-        fixed_shapes, unit, user_gradient, gamma, precondition,
+        fixed_shapes, unit, user_gradient, gamma, precondition, squares,
     )
     if clipping == "auto" and no_ghost is not None:
         private.clipping_reason = "ghost clipping is not possible: " + no_ghost
@@ -180,6 +189,18 @@ def make_private(
     private._group.broadcast_([t for t in [*model.parameters(), *model.buffers()] if not is_sharded(t)])
     private._check_shards()
     return private
+
+
+def check_squares(squares: Any, clip_norm: Any, clipping: str, exact: bool) -> None:
+    """What a second stream for the squares does not go with."""
+    if not isinstance(squares, JointMoments):
+        raise errors.ArgumentTypeError("squares is a %s, JointMoments is accepted" % type(squares).__name__)
+    if not isinstance(clip_norm, float):
+        raise errors.UnsupportedError("squares with %s: one clip norm is accepted" % type(clip_norm).__name__)
+    if clipping == "ghost":
+        raise errors.UnsupportedError("clipping='ghost' with squares: %s" % NO_JOINT_GHOST)
+    if exact:
+        raise errors.UnsupportedError("exact=True with squares: the exact release is proven for one stream")
 
 
 def by_units(mechanism: Mechanism, source: Any, unit: str, users: Any, clipping: str, returning: str) -> Any:

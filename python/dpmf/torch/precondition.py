@@ -61,7 +61,9 @@ class SecondMoments:
             raise errors.ArgumentError("floor = %g, accepted: 2^-20 to 2^20" % floor)
 
     def moments_of(self, optimizer: torch.optim.Optimizer) -> str:
-        for kinds, name in MOMENTS:
+        from .moments import Adam
+
+        for kinds, name in (*MOMENTS, (Adam, "exp_avg_sq")):
             if isinstance(optimizer, kinds):
                 return name
         raise errors.UnsupportedError(

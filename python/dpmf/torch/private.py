@@ -17,9 +17,10 @@ from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..privacy import Privacy, unit_name
 from .adaptive import AdaptiveClip, AdaptiveSum
-from .clipping import STATED, Loss, PerExample, Tally, choose, chunk_for
+from .clipping import STATED, Loss, PerExample, Tally, choose, chunk_for, said_by_run
 from .group import Group
 from .groups import GroupClip, GroupSum
+from .moments import JointMoments, JointSum, Moments
 from .places import granule_for
 from .pytree import Examples
 from .noise import Rows, make_stream, shard_of
@@ -32,7 +33,7 @@ from .unshard import Twin, has_shards, placed, reshard
 
 STATE = "dpmf"
 #: Of a sum's identity, where gradients are not simply clipped.
-RULES = ("precondition", "normalize", "clip_groups", "clip_norms", "noise_scales")
+RULES = ("precondition", "normalize", "clip_groups", "clip_norms", "noise_scales", "squares")
 NOTHING_LOADED = (
     "the state file has seen %d of %d rows, and no checkpoint of that run is loaded: this model is not the one that they "
     "trained. Load its checkpoint (optimizer.load_state_dict); without one, begin a new run with a new key"
@@ -58,26 +59,6 @@ STEPPED = (
     "the rest separately"
 )
 WRITTEN = "It does not cover the buffers %s, which the model itself writes and the caller declared public.\n"
-
-
-def said_by_run(
-    mechanism: Mechanism, found: Privacy, unit: Optional[str], clip: float, done: int, by: str = "example"
-) -> str:
-    """The statement of a run that clips and counts units of one kind, and what must be true for another unit to be its unit.
-
-    by   the unit of the run: "example", or one with several examples. The mechanism's own unit is that of the statement; where it
-         records none, it is the run's
-    """
-    named = [] if unit is None else [unit_name(unit)]
-    recorded = mechanism.unit or by
-    said = found._sentences(recorded, unit_named=0, clip=clip, done=done)
-    return said + "".join(unit_sentence(of, by) for of in dict.fromkeys([recorded] + named) if of != by)
-
-
-def unit_sentence(unit: str, by: str = "example") -> str:
-    """For a unit other than that of the run."""
-    return "The run was by %ss%s. It protects one %s in this way only if each %s is exactly one %s; one with several %ss is not covered.\n" % (
-        by, " of the data set" if by == "example" else "", unit, unit, by, by)  # fmt: skip
 
 
 class StepReport(NamedTuple):
@@ -113,6 +94,7 @@ class Private:
         user_gradient: str = "mean",
         gamma: float = 0.0,
         precondition: Optional[Scale] = None,
+        squares: Optional[JointMoments] = None,
     ):
         if getattr(optimizer, "_dpmf_private", False):
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
@@ -143,15 +125,17 @@ class Private:
             self._sum: ExactSum = AdaptiveSum(dim, clip_norm, scale, self.expected_batch, taken.capacity, device)
         elif isinstance(clip_norm, GroupClip):
             self._sum = GroupSum(clip_norm.resolve(self._params, optimizer), taken.capacity, device, gamma)
+        elif squares is not None:
+            self._sum = JointSum(dim, clip_norm, squares, squares.factor(mechanism), taken.capacity, device, gamma)
         else:
             self._sum = ExactSum(dim, clip_norm, taken.capacity, device, gamma)
         self._scales = None if precondition is None else Preconditioner(precondition, optimizer, self._params)
-        if self._scales is not None and self._twin is not None:
-            raise errors.UnsupportedError("precondition: sharded parameters have sharded moments; whole ones are accepted")
+        if (self._scales is not None or squares is not None) and self._twin is not None:
+            raise errors.UnsupportedError("precondition, squares: sharded parameters have sharded moments; whole ones are accepted")
         binding = self._sum.binding() + ("" if self._scales is None else "/scaled by %s" % self._scales.name)
         if binding:
             options = {**options, "label": with_rule(options.get("label"), binding)}
-        row = dim + self._sum.extra
+        row = len(self._sum.whole)
         name, self.clipping_reason = choose(clipping, dim * self.expected_batch / self._group.world, model)
         self._own_chunk = chunk is None
         if name == "ghost":
@@ -175,7 +159,9 @@ class Private:
             if adaptive:
                 raise errors.UnsupportedError("exact=True with an adaptive clip norm: its rows have another scale at every step")
             options = {**options, "grid": self._sum.grid}
-        self.noise = make_stream(mechanism, row, 1.0 if adaptive else self.clip_norm, key, self._dtype, self._group, options)
+        noise_clip = 1.0 if adaptive else getattr(self._sum, "noise_clip", self.clip_norm)
+        self.noise = make_stream(mechanism, row, noise_clip, key, self._dtype, self._group, options)
+        self._moments = Moments(optimizer, self._sum, self._params, mechanism, self.noise.scale, self.expected_batch)
         self._rows = Rows(self.noise, device)
         self._secret = secret_of(key, b"dpmf random numbers of examples 1")
         self._accumulated = self._inside = self._with_buffers = False
@@ -211,6 +197,7 @@ class Private:
         scales = None if self._scales is None else self._scales.begin()
         noisy = self._release()
         self._unscale()
+        self._moments.give(taken_for, scales)
         self._taken.close_step(taken_for)
         self._accumulated, self._inside = False, True
         try:
@@ -499,6 +486,16 @@ class Private:
         """The l2 norm to which every example's gradient is clipped; of the next step, where it is adaptive. With a norm for each group of
         parameters, what bounds all of them together, in the coordinates of the noise."""
         return self._sum.clip
+
+    @property
+    def squares(self) -> Optional[Dict[str, torch.Tensor]]:
+        """Released means of squares of clipped gradients, of the last step, by the names of parameters; with squares=JointMoments()."""
+        return self._moments.by_name
+
+    @property
+    def squares_weight(self) -> Optional[float]:
+        """The weight of JointMoments; None: squares are not released."""
+        return self._sum.rule.weight if isinstance(self._sum, JointSum) else None
 
     @property
     def steps_taken(self) -> int:
