@@ -38,6 +38,17 @@ static int check_usage(const arguments *given) {
     if ((option_is(given, OPTION_OPTIMIZER, "adam") || option_is(given, OPTION_OPTIMIZER, "adagrad")) &&
         option_given(given, OPTION_MOMENTUM))
         return fail(EXIT_USAGE, "--momentum belongs to --optimizer sgd, rmsprop and ftrl");
+    const bool adam = option_is(given, OPTION_OPTIMIZER, "adam");
+    if (option_given(given, OPTION_CORRECT) && (!adam || option_given(given, OPTION_NOISELESS)))
+        return fail(EXIT_USAGE, "--correct needs --optimizer adam, and noise");
+    if (option_given(given, OPTION_PRECONDITION) && option_given(given, OPTION_CORRECT))
+        return fail(EXIT_USAGE, "--precondition and --correct: one of them is accepted");
+    if (option_given(given, OPTION_PRECONDITION) && !adam && !option_is(given, OPTION_OPTIMIZER, "adagrad") &&
+        !option_is(given, OPTION_OPTIMIZER, "rmsprop"))
+        return fail(EXIT_USAGE, "--precondition needs --optimizer adam, adagrad or rmsprop: sgd and ftrl have no "
+                                "second moments");
+    if (option_given(given, OPTION_PRECONDITION) && option_given(given, OPTION_LOCAL_STEPS))
+        return fail(EXIT_USAGE, "--precondition and --local-steps: one of them is accepted");
     if (ftrl && option_given(given, OPTION_DECAY))
         return fail(EXIT_USAGE, "--decay: ftrl has --regularizer in its place");
     static const option_id leader[] = {OPTION_CONSTRAINT, OPTION_REGULARIZER};
@@ -197,6 +208,8 @@ static int read_options(training *t) {
     o->local_batch = given->count[OPTION_LOCAL_BATCH];
     o->by_unit = training_by_user(t);
     o->optimizer = optimizer_of(given);
+    o->precondition = option_given(given, OPTION_PRECONDITION) ? given->number[OPTION_PRECONDITION] : 0.0;
+    o->correct = option_given(given, OPTION_CORRECT);
     o->learning_rate = given->number[OPTION_LEARNING_RATE];
     o->momentum = given->number[OPTION_MOMENTUM];
     o->decay = given->number[OPTION_DECAY];

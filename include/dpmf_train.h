@@ -211,6 +211,13 @@ typedef struct dpmf_trainer_options {
     double radius;                /* of the constraint, above 0; 0 without one */
     dpmf_regularizer regularizer; /* ftrl */
     double l1;                    /* of the regularizer L1, above 0; else 0 */
+    /*
+     * adam, adagrad, rmsprop: 2^-20 to 2^20: gradients are scaled coordinate by coordinate by the second moments of the steps before,
+     * (1 + f) / ((v / mean v)^(1/2) + f), and then clipped (Ganesh, McMahan and Thakurta 2025); 0: they are not. For examples
+     * this takes as long as one gradient after the other.
+     */
+    double precondition;
+    int correct; /* adam: 1: the variance of the noise is taken off the squares (Tang, Shpilevskiy and Lecuyer 2024) */
 } dpmf_trainer_options;
 
 /*

@@ -77,6 +77,8 @@ static void add_optimizer(base_text *w, const dpmf_trainer_options *o) {
         add_integer(w, "nesterov", o->nesterov != 0);
     }
     add_double(w, "decay", o->decay);
+    if (o->precondition > 0.0) add_double(w, "precondition", o->precondition);
+    if (o->correct != 0) add_text(w, "squares", "corrected");
     if (o->optimizer == DPMF_OPTIMIZER_RMSPROP) add_double(w, "smoothing", o->smoothing);
     if (o->optimizer == DPMF_OPTIMIZER_ADAGRAD || o->optimizer == DPMF_OPTIMIZER_RMSPROP)
         add_double(w, "epsilon", o->adam_epsilon);

@@ -8,6 +8,8 @@
  * f, one product gives the sum of all clipped gradients. Gradients of users are formed, and so are their updates
  * (train/local.c), which go the same way from there.
  *
+ * Scaled gradients, f_u s g_u coordinate by coordinate with f_u for s g_u, are no such products: those of examples are formed too.
+ *
  * A batch goes through in blocks of whole units: TRAIN_LANES examples at a time through the model, in parallel; then the
  * product, in parallel over columns.
  */
@@ -38,6 +40,11 @@
 /* Doubles from one row to the next: an odd number of cache lines, or rows would meet in the same places of the cache. */
 static int64_t stride(int64_t outputs) {
     return 8 * (((outputs + 7) / 8) | 1);
+}
+
+/* Are the gradients of units formed, one by one? */
+static int is_formed(const train_gradient *g) {
+    return g->clip.by_unit || g->clip.scaled;
 }
 
 static dpmf_status share_work(train_gradient *g, int64_t items, base_work work) {
@@ -123,6 +130,8 @@ static dpmf_status form_user(void *context, int64_t item, int worker) {
         for (int64_t k = 0; k < train_block_items(m); k++)
             train_block_add(m, b, from, to, k, v);
     }
+    for (int64_t i = 0; g->scale != NULL && i < m->dim; i++)
+        v[i] *= g->scale[i];
     if (isinf(g->clip.clip)) {
         g->factor[unit] = 1;
         g->changed[unit] = 0;
@@ -184,7 +193,7 @@ static dpmf_status clip_and_add(train_gradient *g) {
         }
         return share_work(g, train_block_items(&g->model), add_freely);
     }
-    if (g->clip.by_unit) {
+    if (is_formed(g)) {
         for (g->group = 0; g->group < g->members; g->group += g->group_size) {
             const int64_t left = g->members - g->group;
             g->group_size = left < g->users_room ? left : g->users_room;
@@ -232,7 +241,7 @@ static dpmf_status allocate_block(train_gradient *g) {
     TRY(base_alloc(room, sizeof *g->hidden_input, "a batch", (void **)&g->hidden_input));
     TRY(base_alloc(room, sizeof *g->changed, "a batch", (void **)&g->changed));
     TRY(base_alloc_doubles(room, "a batch", &g->factor));
-    if (!g->clip.by_unit && isfinite(g->clip.clip)) {
+    if (!is_formed(g) && isfinite(g->clip.clip)) {
         TRY(base_alloc_doubles(room * stride(m->outputs), "a batch", &g->first_clipped));
         TRY(base_alloc_doubles(room * stride(m->classes), "a batch", &g->second_clipped));
     }
@@ -271,7 +280,7 @@ static dpmf_status allocate_all(train_gradient *g) {
     TRY(base_alloc(threads, sizeof *g->lanes, "examples", (void **)&g->lanes));
     for (int i = 0; i < threads; i++)
         TRY(train_lanes_create(m, &g->lanes[i]));
-    return g->clip.by_unit ? allocate_users(g) : DPMF_OK;
+    return is_formed(g) ? allocate_users(g) : DPMF_OK;
 }
 
 dpmf_status train_gradient_create(const dpmf_dataset *data, const train_model *model, train_clip clip, base_pool *pool,

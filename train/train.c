@@ -163,10 +163,12 @@ static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE
         .by_unit = o->by_unit != 0,
         .zero_largest = o->zero_largest != 0,
         .gamma = o->gamma,
+        .scaled = o->precondition > 0.0,
         .local = {.steps = o->local_steps, .rate = o->local_rate, .batch = o->local_batch, .seed = o->seed}};
     TRY(train_model_of(t->data->features, o->hidden, t->data->classes, &t->model));
     TRY(check_clip(o, t->data));
     TRY(check_local(o));
+    TRY(train_check_moments(o));
     if (o->parts < 1 || o->part < 0 || o->part >= o->parts || o->parts > t->model.dim)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "part %" PRId64 " of %" PRId64 ", accepted: 0 to parts - 1 of 1 to %" PRId64
@@ -180,6 +182,7 @@ static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE
     t->options.schedule = NULL;
     TRY(base_alloc(t->model.dim, sizeof(float), "the weights", (void **)&t->weights));
     TRY(base_alloc(t->model.dim, sizeof(float), "the sum of a step", (void **)&t->released));
+    if (clip.scaled) TRY(base_alloc(t->model.dim, sizeof(float), "the scales", (void **)&t->scale));
     TRY(base_alloc(dpmf_sampler_get(t->sampler).capacity, sizeof(int64_t), "a batch", (void **)&t->batch));
     TRY(train_model_start(&t->model, o->seed, t->weights));
     train_stepper_begin(&t->stepper, t->weights);
@@ -191,6 +194,9 @@ static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE
     clip.units = dpmf_sampler_get(t->sampler).capacity;
     clip.noise = t->noise != NULL ? dpmf_noise_get(t->noise).release.scale : 0.0;
     clip.grid = t->noise != NULL ? dpmf_noise_get(t->noise).grid : 0.0;
+    if (o->correct != 0)
+        TRY(train_stepper_correct(&t->stepper, t->mechanism, clip.noise / dpmf_sampler_get(t->sampler).expected,
+                                  &o->run));
     return train_gradient_create(t->data, &t->model, clip, t->pool, &t->gradient);
 }
 
@@ -226,6 +232,7 @@ void dpmf_trainer_free(dpmf_trainer *t) {
     train_stepper_close(&t->stepper);
     base_free(t->weights);
     base_free(t->released);
+    base_free(t->scale);
     if (t->batch != NULL) crypto_wipe(t->batch, (size_t)dpmf_sampler_get(t->sampler).capacity * sizeof *t->batch);
     base_free(t->batch);
     base_free(t->identity);
@@ -300,6 +307,8 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
     if (dpmf_sampler_get(t->sampler).step != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
     TRY(dpmf_sampler_next(t->sampler, t->batch, &count));
     t->gradient->round = t->step;
+    if (t->scale != NULL) train_stepper_scales(&t->stepper, o->precondition, t->scale);
+    t->gradient->scale = t->scale;
     dpmf_status status =
         train_gradient_sum(t->gradient, t->weights, count, t->batch, t->options.part, t->options.parts);
     TRY(status == DPMF_ERROR_NUMERICAL ? fail_size(t, "a gradient or an update is not finite") : status);
@@ -307,7 +316,8 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
     if (o->parts > 1) TRY(o->reduce(o->reduce_context, t->gradient->sums, t->model.dim));
     /* The sum in float, which is post-processing, and the weights after it. */
     for (int64_t i = 0; i < t->model.dim; i++)
-        t->released[i] = (float)((double)t->gradient->sums[i] * t->gradient->grid.step);
+        t->released[i] = (float)((double)t->gradient->sums[i] * t->gradient->grid.step /
+                                 (t->scale != NULL ? (double)t->scale[i] : 1.0));
     train_stepper_step(&t->stepper, t->step, t->released, dpmf_sampler_get(t->sampler).expected, t->weights);
     for (int64_t i = 0; i < t->model.dim; i++)
         if (!isfinite(t->weights[i])) return fail_size(t, "a weight is not finite");
@@ -366,6 +376,8 @@ double dpmf_trainer_noise_seconds(const dpmf_trainer *trainer) {
  *     Adagrad  v <- v + g^2,                    u = g/(sqrt(v) + epsilon)    (Duchi, Hazan and Singer 2011), decay as above
  *     RMSprop  v <- rho v + (1-rho) g^2,  m <- beta m + g/(sqrt(v) + epsilon),  u = m (Tieleman and Hinton 2012), decay
  *     FTRL   z <- z - eta u, u as for SGD,       w <- the weights of z (train/ftrl.c)
+ *
+ * train/moments.c scales gradients by v before they are clipped, and takes the noise's variance off g^2.
  *
  * with eta = learning rate x schedule[t]. SGD is the recursion of the named workloads (dpmf.h, section 2), so that
  * w_t - w_0 = -rate (A g)_t where lambda = 0.
@@ -452,6 +464,8 @@ void train_stepper_close(train_stepper *stepper) {
     base_free(stepper->state);
     base_free(stepper->schedule);
     base_free(stepper->passed);
+    base_free(stepper->variance);
+    base_free(stepper->least);
     train_leader_close(&stepper->leader);
     *stepper = (train_stepper){0};
 }
@@ -469,12 +483,14 @@ static void step_adam(train_stepper *s, int64_t t, double rate, const float *sum
     const double keep = 1.0 - rate * s->decay;
     const double unbias1 = 1.0 / (1.0 - power(s->beta1, t + 1));
     const double unbias2 = 1.0 / (1.0 - power(s->beta2, t + 1));
+    const double variance = s->variance != NULL ? s->variance[t] : 0.0, least = s->least != NULL ? s->least[t] : 0.0;
     for (int64_t i = 0; i < s->dim; i++) {
         const double g = (double)sums[i] * scale;
         const double m = s->beta1 * (double)first[i] + (1.0 - s->beta1) * g;
-        const double v = s->beta2 * (double)second[i] + (1.0 - s->beta2) * g * g;
+        double v = s->beta2 * (double)second[i] + (1.0 - s->beta2) * (g * g - variance);
         first[i] = (float)m;
         second[i] = (float)v;
+        if (v < least) v = least;
         weights[i] = (float)(keep * (double)weights[i] - rate * (m * unbias1) / (sqrt(v * unbias2) + s->adam_epsilon));
     }
 }

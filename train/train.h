@@ -242,6 +242,7 @@ typedef struct train_clip {
     int zero_largest;  /* 1: zero_above is for the largest coordinate, not for the norm */
     train_local local; /* by_unit: local training in place of gradients; its room is made here */
     double gamma;      /* 0: clipped; else normalised, clip g / (|g| + gamma) */
+    int scaled;        /* 1: gradients are formed, and scaled by `scale` of the sum before they are clipped */
 } train_clip;
 
 typedef struct train_gradient {
@@ -251,6 +252,7 @@ typedef struct train_gradient {
     base_pool *pool; /* borrowed */
     double worth;    /* examples x weights of a block from which on threads share it; tests set it to 0 */
     const float *weights;
+    const float *scale; /* NULL, or dim factors of a unit's gradient before it is clipped */
     train_turned turned;
     /* Some of a batch's units, whole: as many as fit the room of the block, or one that is larger. */
     train_block block;
@@ -314,6 +316,9 @@ typedef struct train_stepper {
     int states; /* rows of `state`: 0, 1 or 2 */
     float *state;
     train_leader leader;
+    double
+        *variance; /* NULL; or of the noise of a gradient's coordinate, for each step: Adam takes it off its squares */
+    double *least; /* and then what the second moment is not taken below */
 } train_stepper;
 
 DPMF_MUST_CHECK dpmf_status train_stepper_open(const dpmf_trainer_options *options, int64_t steps, int64_t dim,
@@ -325,6 +330,16 @@ void train_stepper_begin(train_stepper *stepper, float *weights);
 
 /* weights <- the next weights, for the gradient sums/expected of step t. */
 void train_stepper_step(train_stepper *stepper, int64_t t, const float *sums, double expected, float *weights);
+
+/* Options of second moments, and what they do not go with. */
+DPMF_MUST_CHECK dpmf_status train_check_moments(const dpmf_trainer_options *options);
+
+/* Adam's correction: `deviation` is that of the noise of a gradient's coordinate in a row of W of norm 1. */
+DPMF_MUST_CHECK dpmf_status train_stepper_correct(train_stepper *stepper, const dpmf_mechanism *mechanism,
+                                                  double deviation, const dpmf_run *run);
+
+/* dim factors above 0 from the second moments of the steps before; all 1 before the first. */
+void train_stepper_scales(const train_stepper *stepper, double floor, float *scale);
 
 /* ---- the trainer (train/train.c, train/checkpoint.c) ---- */
 
@@ -343,6 +358,7 @@ struct dpmf_trainer {
     int64_t steps, step;
     float *weights;
     float *released; /* what the optimizer sees of a step; before that a row of noise */
+    float *scale;    /* NULL, or what gradients of the step are multiplied by before they are clipped */
     int64_t *batch;
     double clipped, noise_seconds;
     char *identity;       /* text, one line a field: what a checkpoint must agree with */

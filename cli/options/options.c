@@ -941,6 +941,18 @@ const option_row options[OPTION_TOTAL] = {
                          .verbs = TRAIN,
                          .help = "momentum of sgd, rmsprop and ftrl. With --workload own the mechanism is designed for "
                                  "it"},
+    [OPTION_PRECONDITION] = {.name = "precondition",
+                             .kind = KIND_NUMBER,
+                             .argument = "F",
+                             .number_low = 0x1p-20,
+                             .number_high = 0x1p20,
+                             .verbs = TRAIN,
+                             .help = "adam, adagrad, rmsprop: scale gradients coordinate by coordinate by the second "
+                                     "moments of earlier steps before they are clipped, so that the noise has their "
+                                     "shape. F, 0.1 for example, is the floor: a large one scales little"},
+    [OPTION_CORRECT] = {.name = "correct",
+                        .verbs = TRAIN,
+                        .help = "adam: take the variance of each step's noise, which is known, off its second moments"},
     [OPTION_SCHEDULE] = {.name = "schedule",
                          .kind = KIND_TEXT,
                          .argument = "SCHEDULE",

@@ -58,6 +58,15 @@ static void add_normalised(const training *t, guarantee *g) {
         t->unit, clip, gamma, clip);
 }
 
+static void add_scaled(const training *t, guarantee *g) {
+    const size_t length = strlen(g->statement);
+    if (t->how.precondition == 0) return;
+    snprintf(
+        g->statement + length, sizeof g->statement - length,
+        "Gradients were scaled coordinate by coordinate before they were clipped, by second moments of what earlier "
+        "steps released: noisy sums alone.\n");
+}
+
 /* epsilon of the mechanism at its own delta, or at the one given; computed here, not taken from the file. */
 static int account_for(const training *t, guarantee *g) {
     const double claimed = dpmf_mechanism_get(t->mechanism).delta;
@@ -89,6 +98,7 @@ static int account_for(const training *t, guarantee *g) {
     }
     add_local(t, g);
     add_normalised(t, g);
+    add_scaled(t, g);
     const size_t length = strlen(g->statement);
     snprintf(g->statement + length, sizeof g->statement - length,
              "The numbers of examples, features and classes are taken as public.\n%s",
@@ -151,6 +161,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_text(out, "sampler", dpmf_sampler_get(t->sampler).text);
     json_double(out, "clip", t->how.clip);
     json_known(out, "gamma", t->how.gamma);
+    json_known(out, "precondition", t->how.precondition);
     json_text(out, "zero_above",
               option_is(t->given, OPTION_ZERO_ABOVE, "0") ? NULL : option_text(t->given, OPTION_ZERO_ABOVE));
     json_known(out, "local_steps", (double)t->how.local_steps);

@@ -306,8 +306,11 @@ static void order_text(training *t, const char *name, int64_t separation, char t
  */
 static void name_run(const training *t, char out[NAME_ROOM]) {
     const dpmf_trainer_options *o = &t->how;
-    char local[240] = "", rule[40] = "";
+    char local[240] = "", rule[100] = "";
     if (o->gamma > 0) snprintf(rule, sizeof rule, " auto %.17g", o->gamma);
+    if (o->precondition > 0)
+        snprintf(rule + strlen(rule), sizeof rule - strlen(rule), " scaled %.17g", o->precondition);
+    if (o->correct) snprintf(rule + strlen(rule), sizeof rule - strlen(rule), " corrected");
     if (o->local_steps > 0)
         snprintf(local, sizeof local, " local %lld %.17g %lld", (long long)o->local_steps, o->local_rate,
                  (long long)o->local_batch);

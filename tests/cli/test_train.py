@@ -17,7 +17,7 @@ from verify_cases import File
 
 KEYS = ["schema", "version", "test_accuracy", "test_loss", "evaluated_on", "epsilon", "delta", "kind", "sigma", "family",
         "workload", "features", "model", "dim", "examples", "unit", "units", "steps", "batch", "epochs", "sampler", "clip",
-        "gamma", "zero_above", "local_steps", "local_rate", "local_batch",
+        "gamma", "precondition", "zero_above", "local_steps", "local_rate", "local_batch",
         "optimizer", "learning_rate", "momentum", "constraint", "regularizer", "schedule", "resumed_at", "seconds", "seconds_noise", "release", "private",
         "digest", "out",
         "test_curve", "advice", "statement", "protected"]

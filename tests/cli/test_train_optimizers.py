@@ -45,6 +45,27 @@ class Optimizers(Case):
                 self.assertGreater(answer["test_accuracy"], 0.8)  # of four quadrants
                 self.assertEqual(answer["optimizer"], arguments[0])
 
+    def test_scaled_gradients_and_the_correction(self):
+        plain, weights = self.train(*self.private, "--optimizer", "adam", "--learning-rate", 0.02)
+        found = {weights}
+        self.assertEqual(plain["precondition"], None)
+        for optimizer in ("adam", "adagrad", "rmsprop"):
+            answer, weights = self.train(*self.private, "--optimizer", optimizer, "--learning-rate", 0.02, "--precondition", 0.1)
+            self.assertEqual((answer["precondition"], answer["epsilon"]), (0.1, plain["epsilon"]))
+            self.assertIn("scaled coordinate by coordinate", answer["statement"])
+            found.add(weights)
+        answer, weights = self.train(*self.private, "--optimizer", "adam", "--learning-rate", 0.02, "--correct")
+        found.add(weights)
+        self.assertEqual(answer["epsilon"], plain["epsilon"])  # post-processing
+        self.assertEqual(len(found), 5)
+        for words, said in ((["sgd", "--precondition", 0.1], "needs --optimizer adam"), (["rmsprop", "--correct"], "--correct needs"),
+                            (["adam", "--correct", "--noiseless"], "--correct needs"), (["adam", "--precondition", 0], "--precondition 0"),
+                            (["adam", "--precondition", 0.1, "--correct"], "one of them is accepted"),
+                            (["adam", "--precondition", 0.1, "--zero-above", 3], "zero_above")):
+            code, _, err = run("train", *self.data, *self.designed, "--optimizer", *words)
+            self.assertNotEqual(code, 0)
+            self.assertIn(said, err)
+
     def test_private_weights_stay_in_their_set(self):
         found = set()
         for constraint, holds in SETS.items():

@@ -33,7 +33,7 @@ NOISE_OPTIONS = ["dim", "rows", "offset", "count", "format", "clip", "key-file",
 TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "batch-cap", "seed", "unit", "adjacency",
                  "clip", "key-file", "testing-seed", "state", "release", "ledger", "budget", "data",
                  "test-data", "label", "user", "hold-out", "features", "cache", "scale",
-                 "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "clipping", "constraint", "regularizer", "zero-above",
+                 "model", "batch", "optimizer", "learning-rate", "momentum", "precondition", "correct", "schedule", "decay", "clipping", "constraint", "regularizer", "zero-above",
                  "local-steps", "local-rate", "local-batch",
                  "checkpoint", "every", "public-test-curve", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["unit", "columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "sync-every", "clip",

@@ -26,7 +26,7 @@ static void plain_sgd(int64_t hidden, double momentum, int nesterov, double deca
     case_run r = case_open(data, &plan);
     const int64_t dim = r.trainer->model.dim, units = by_unit ? CASE_USERS : CASE_EXAMPLES;
     const double expected = dpmf_sampler_get(r.sampler).expected;
-    const train_clip none = {INFINITY, 0, by_unit, units, 0, 0, 0, {0}, 0};
+    const train_clip none = {INFINITY, 0, by_unit, units, 0, 0, 0, {0}, 0, 0};
     dpmf_sampler *same = NULL;
     int64_t batch[CASE_EXAMPLES], count = 0;
     double *w = calloc((size_t)dim, sizeof *w), *m = calloc((size_t)dim, sizeof *m);

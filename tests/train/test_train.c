@@ -138,11 +138,11 @@ static void test_clipped_sums_agree_with_whole_gradients(void **unused) {
     for (int64_t hidden = 0; hidden <= 19; hidden += 19)
         for (int by_unit = 0; by_unit < 2; by_unit++)
             for (int threads = 1; threads <= 3; threads += 2) {
-                compare_gradient(hidden, (train_clip){INFINITY, 0, by_unit, 100, 0, 0, 0, {0}, 0}, threads);
-                compare_gradient(hidden, (train_clip){1.5, 0, by_unit, 100, 0, 0, 0, {0}, 0}, threads);
-                compare_gradient(hidden, (train_clip){0.01, 0, by_unit, 100, 0, 0, 0, {0}, 0}, threads);
-                compare_gradient(hidden, (train_clip){1.5, 0, by_unit, 100, 0, 0, 0, {0}, 0.2}, threads);
-                compare_gradient(hidden, (train_clip){1.5, by_unit ? 2.0 : 4.0, by_unit, 100, 0, 0, 0, {0}, 0},
+                compare_gradient(hidden, (train_clip){INFINITY, 0, by_unit, 100, 0, 0, 0, {0}, 0, 0}, threads);
+                compare_gradient(hidden, (train_clip){1.5, 0, by_unit, 100, 0, 0, 0, {0}, 0, 0}, threads);
+                compare_gradient(hidden, (train_clip){0.01, 0, by_unit, 100, 0, 0, 0, {0}, 0, 0}, threads);
+                compare_gradient(hidden, (train_clip){1.5, 0, by_unit, 100, 0, 0, 0, {0}, 0.2, 0}, threads);
+                compare_gradient(hidden, (train_clip){1.5, by_unit ? 2.0 : 4.0, by_unit, 100, 0, 0, 0, {0}, 0, 0},
                                  threads);
             }
 }
@@ -158,7 +158,7 @@ static void test_no_unit_adds_more_than_the_clip_norm(void **unused) {
         const double clip = 0.3;
         check_ok(train_model_of(data->features, 7, data->classes, &model));
         check_ok(base_pool_create(1, &pool));
-        check_ok(train_gradient_create(data, &model, (train_clip){clip, 0, by_unit, 1, 0, 0, 0, {0}, 0}, pool, &g));
+        check_ok(train_gradient_create(data, &model, (train_clip){clip, 0, by_unit, 1, 0, 0, 0, {0}, 0, 0}, pool, &g));
         float *w = calloc((size_t)model.dim, sizeof *w);
         check_ok(train_model_start(&model, 1, w));
         for (int64_t u = 0; u < CASE_USERS; u++) {
@@ -222,7 +222,8 @@ static void test_a_user_whose_examples_cancel_stays_within_the_clip(void **unuse
     uint64_t seed = 17;
     (void)unused;
     const float found[12] = {1.5137717277189306e30f, 0, 1.952467333603597e30f, 0, 3.4662390613225276e30f, 0, 1, 2, 3};
-    assert_true(largest_added(0, (train_clip){1, 0, 1, 6, 0, 0, 0, {0}, 0}, 6, 2, found, label, unit, &clipped) <= 1);
+    assert_true(largest_added(0, (train_clip){1, 0, 1, 6, 0, 0, 0, {0}, 0, 0}, 6, 2, found, label, unit, &clipped) <=
+                1);
     for (int i = 0; i < 300; i++) {
         const float size = i % 3 == 0 ? 1e30f : i % 3 == 1 ? 1e8f : 1e-3f;
         float x[6] = {0};
@@ -232,9 +233,9 @@ static void test_a_user_whose_examples_cancel_stays_within_the_clip(void **unuse
             x[u + 2] = x[u] + x[u + 1];
         }
         const double clip = i % 2 ? 1 : 0.01;
-        assert_true(largest_added(0, (train_clip){clip, 0, 1, 6, 0, 0, 0, {0}, 0}, 6, 1, x, label, unit, &clipped) <=
+        assert_true(largest_added(0, (train_clip){clip, 0, 1, 6, 0, 0, 0, {0}, 0, 0}, 6, 1, x, label, unit, &clipped) <=
                     clip);
-        assert_true(largest_added(4, (train_clip){clip, 0, 1, 6, 0, 0, 0, {0}, 0}, 6, 1, x, label, unit, &clipped) <=
+        assert_true(largest_added(4, (train_clip){clip, 0, 1, 6, 0, 0, 0, {0}, 0, 0}, 6, 1, x, label, unit, &clipped) <=
                     clip);
     }
 }
@@ -251,7 +252,7 @@ static void test_subnormal_derivatives_stay_within_the_clip(void **unused) {
         for (int c = 0; c < 9; c++)
             for (int kind = 0; kind < 4; kind++) {
                 const float x[2] = {size[s], -0.7f * size[s]};
-                const train_clip clip = {clips[c], 0, kind % 2, 2, 0, 0, 0, {0}, 0};
+                const train_clip clip = {clips[c], 0, kind % 2, 2, 0, 0, 0, {0}, 0, 0};
                 const double added = largest_added(kind / 2 * 3, clip, 2, 1, x, label, unit, &clipped);
                 assert_true(added <= clips[c]);
                 if (clips[c] < 0.3) assert_int_equal(clipped, 2);
@@ -274,7 +275,7 @@ static void test_normalised_units_stay_within_the_clip(void **unused) {
         for (int c = 0; c < 6; c++)
             for (int kind = 0; kind < 4; kind++) {
                 const float x[2] = {size[s], -0.7f * size[s]};
-                train_clip clip = {clips[c], 0, kind % 2, 2, 0, 0, 0, {0}, 0};
+                train_clip clip = {clips[c], 0, kind % 2, 2, 0, 0, 0, {0}, 0, 0};
                 for (int k = 0; k < 3; k++) {
                     clip.gamma = gammas[k];
                     const double added = largest_added(kind / 2 * 3, clip, 2, 1, x, label, unit, &clipped);
@@ -294,7 +295,7 @@ static void test_a_user_that_is_not_clipped_is_not_counted(void **unused) {
     int64_t unit[49] = {0}, clipped = 0;
     (void)unused;
     label[0] = 1;
-    assert_true(largest_added(0, (train_clip){INFINITY, 0, 1, 1, 0, 0, 0, {0}, 0}, 49, 1, x, label, unit, &clipped) >
+    assert_true(largest_added(0, (train_clip){INFINITY, 0, 1, 1, 0, 0, 0, {0}, 0, 0}, 49, 1, x, label, unit, &clipped) >
                 0.1);
     assert_int_equal(clipped, 0);
 }
