@@ -10,7 +10,7 @@
  *
  * A gradient whose squares are v keeps its norm. s_t is a function of what was released before step t, so what a unit adds is a
  * function of the unit and of earlier releases, of norm at most the clip norm, as a gradient is: the guarantee is the same, with
- * correlated noise by Theorem 2.1 of Denisov et al. 2022. It is computed once a step, the same on all machines and parts.
+ * correlated noise by Theorem 2.1 of Denisov et al. 2022. It is computed once for each step, the same on all machines and parts.
  *
  * Correction (Tang, Shpilevskiy and Lecuyer 2024). Row t of the noise has the standard deviation clip sigma sensitivity |W[t,:]| in
  * every coordinate, which over the expected batch, squared, is taken off g^2. v may become negative, so that no less is used
