@@ -14,6 +14,7 @@ from .design import Candidate, Design, design
 from .errors import (ArgumentError, ArgumentTypeError, CancelledError, ClosedError, Error, FileError, FormatError, NumericalError,
                      OutOfMemoryError, StateError, UnsupportedError)
 from .keys import create_key, testing_key
+from .lazy import LazyNoise
 from .ledger import Ledger
 from .make import Spectrum, evaluate, evaluate_spectrum, load, optimize, save
 from .mechanism import Certificate, Check, LowerBound, Mechanism, Sensitivity, Verification
@@ -29,7 +30,7 @@ from .users import UserSampler, at_most
 
 __all__ = [
     "Answer", "ArgumentError", "ArgumentTypeError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError",
-    "Counter", "Design", "Error", "Family", "FileError", "FormatError", "Ledger", "LowerBound", "Mechanism",
+    "Counter", "Design", "Error", "Family", "FileError", "FormatError", "LazyNoise", "Ledger", "LowerBound", "Mechanism",
     "NO_STATE",
     "NoiseStream", "NumericalError", "OutOfMemoryError",
     "Participation", "Plan", "PlanPoint", "Privacy", "Risk", "Sampler", "Sensitivity", "Spectrum", "StateError", "Strategy", "UnsupportedError", "UserSampler",

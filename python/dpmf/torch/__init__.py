@@ -22,6 +22,7 @@ from .noise import Recursion, shard_of, shard_views
 from .precondition import SecondMoments
 from .private import Private, StepReport
 from .sharded import ShardedNoise
+from .sparse import SparseEmbedding
 
 __all__ = [
     "Adam",
@@ -35,6 +36,7 @@ __all__ = [
     "RoundReport",
     "SecondMoments",
     "ShardedNoise",
+    "SparseEmbedding",
     "StepReport",
     "data_loader",
     "make_federated",

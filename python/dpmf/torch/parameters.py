@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from .. import errors
+from .sparse import SparseEmbedding
 
 try:
     from torch.distributed.tensor import DTensor
@@ -85,6 +86,10 @@ def check_layers(model: torch.nn.Module) -> None:
             )
         if type(module).__name__ == "FullyShardedDataParallel":
             raise errors.UnsupportedError(kind + ", whose parameters are flat pieces: fully_shard (FSDP2) is accepted")
+        if isinstance(module, SparseEmbedding):
+            raise errors.UnsupportedError(
+                kind + ", whose gradients are clipped by the caller, together with all others: a torch.nn.Embedding is accepted"
+            )
         if isinstance(module, torch.nn.DataParallel):
             raise errors.UnsupportedError(kind + ": one process for each device is accepted, as DistributedDataParallel has it")
 
