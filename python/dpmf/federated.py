@@ -383,7 +383,7 @@ class Rounds:
         self._affordable(self._added)
         self._claim()
         try:
-            self._sums.bind(lambda: hashlib.sha256(memoryview(self._sum).cast("B")).digest())
+            self._sums.bind(self._bound)
         except errors.ArgumentError as error:
             raise Used(GIVE_UP % str(error).rstrip(".")) from None
         self._log.record(t, self._added)
@@ -391,6 +391,11 @@ class Rounds:
             return self._released()
         finally:
             self.discard()
+
+    def _bound(self) -> bytes:
+        """What a row is for: the sum, and whose it is. A sum of zeros does not tell who sent nothing."""
+        whose = "\0".join(sorted(self._added)).encode("utf-8")
+        return hashlib.sha256(hashlib.sha256(memoryview(self._sum).cast("B")).digest() + whose).digest()
 
     def _affordable(self, names: Dict[str, None]) -> None:
         if self.max_epsilon is None or self.mechanism.sampling != "none" or not names:

@@ -211,6 +211,22 @@ class Federations(unittest.TestCase):
         self.assertEqual((stream.step, run.rounds.participations()[2]), (4, ["ada", "bob", "eve", "joe", "new"]))
         run.close()
 
+    def test_a_round_of_zeros_does_not_forget_its_clients(self):
+        """Log and model are from a backup, and in the round since then no client answered: its sum is that of a round without clients."""
+        run = self.federation()
+        held = {}
+        for name in ("log", "model"):
+            with open(self.at("key." + name), "rb") as file:
+                held[name] = file.read()
+        run.ask(["ada", "bob"])
+        run.close_round(self.apply(run))
+        run.close()
+        for name, content in held.items():
+            with open(self.at("key." + name), "wb") as file:
+                file.write(content)
+        with self.assertRaisesRegex(dpmf.StateError, "was used for another sum"):
+            self.federation(give_up=True)
+
     def test_a_sum_that_is_refused_does_not_stay_on_the_disk(self):
         """A sum without noise from a backup, whose row was drawn for another one: no server will ever release it."""
         run = self.federation()
