@@ -9,7 +9,7 @@ presets := release
 long_presets := release-long asan-long
 ifeq ($(DPMF_ALL),1)
 presets += asan tsan
-parts += scripts/test_python.sh scripts/test_federated.sh scripts/test_aarch64.sh scripts/build_wheels.sh scripts/test_readme.sh
+parts += scripts/test_python.sh scripts/test_frameworks.sh scripts/test_aarch64.sh scripts/build_wheels.sh scripts/test_readme.sh
 long_presets += libfuzzer-long
 endif
 

@@ -33,10 +33,11 @@ except ImportError:
 
 #: Modules that need more than NumPy, and whether it is there.
 NEED = {"torch": opacus is not None, "opacus": opacus is not None, "jax": jax is not None,
+        "transformers": importlib.util.find_spec("transformers") is not None, "lightning": importlib.util.find_spec("lightning") is not None,
         "flower": importlib.util.find_spec("flwr") is not None, "nvflare": importlib.util.find_spec("nvflare") is not None}
 
 #: Every block of Python in them is run.
-PAGES = ("README.md", "docs/python.md", "python/README.md", "docs/audit.md", "docs/counting.md", "docs/users.md")
+PAGES = ("README.md", "docs/python.md", "python/README.md", "docs/audit.md", "docs/counting.md", "docs/users.md", "docs/trainers.md")
 
 
 def blocks(path):

@@ -27,6 +27,10 @@ KEYLESS = (
 )
 
 
+REMADE = (
+    "the loader was made again by another library (accelerator.prepare), which can repeat, drop or divide batches: use the loader of "
+    "dpmf.torch.data_loader itself, and prepare only model and optimizer"
+)
 #: Secret batches, by what they follow from, and the run that used them: its noise's key, label and mechanism.
 RUNS: Dict[bytes, Any] = {}
 
@@ -328,6 +332,10 @@ class Carried:
         from torch.utils.data._utils.pin_memory import pin_memory
 
         return Carried(pin_memory(self.batch, *device), self.step)
+
+    def to(self, *_: Any, **__: Any) -> None:
+        """Another loader was made of this one, as accelerator.prepare does."""
+        raise errors.UnsupportedError(REMADE)
 
 
 class _Collate:

@@ -17,12 +17,13 @@ from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import STREAM
 from ..users import bound_label, check_unit, checked_gradient
+from .adapters import check_adapters, plain_optimizer
 from .adaptive import AdaptiveClip
 from .batches import KEYLESS, BatchSampler, users_of
 from .group import rank_of
 from .groups import NO_GHOST, GroupClip
-from .parameters import check_layers, is_sharded
 from .moments import NO_GHOST as NO_JOINT_GHOST, Adam, JointMoments
+from .parameters import check_layers, is_sharded, trained_parameters
 from .precondition import NO_GHOST as NO_SCALED_GHOST, Scale
 from .private import Private
 from .participation import participation_tracker
@@ -123,6 +124,7 @@ def make_private(
     if exact and noise != "host":
         raise errors.UnsupportedError("exact=True and noise=%r: exact rows are made by the library itself, noise='host'" % noise)
     options["exact"] = bool(flag(exact, "exact"))
+    optimizer = plain_optimizer(optimizer)
     check_arguments(model, optimizer, mechanism)
     if isinstance(clip_norm, (Mapping, list, tuple)):
         clip_norm = GroupClip(clip_norm)
@@ -176,6 +178,7 @@ def make_private(
     check_layers(model)
     reshard(model)
     check_sharding(model)
+    check_adapters(model, trained_parameters(model, optimizer)[0])
 
     private = Private(
         model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping if no_ghost is None or clipping != "auto" else "per-example", tell, chunk, process_group, taken, key, options,

@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from .. import errors
+from .adapters import check_changes
 from .sparse import SparseEmbedding
 
 try:
@@ -73,7 +74,8 @@ def row_type(parameters: Dict[str, Any]) -> torch.dtype:
 
 
 def check_layers(model: torch.nn.Module) -> None:
-    """Layers that mix the examples of a batch have no per-example gradient."""
+    """Layers that mix the examples of a batch have no per-example gradient; changes of a model that were not verified are refused too."""
+    check_changes(model)
     for name, module in model.named_modules():
         kind = "%s is a %s" % (name or "the model", type(module).__name__)
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.training:
