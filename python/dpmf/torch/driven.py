@@ -76,7 +76,7 @@ def joined(examples: List[Dict[str, torch.Tensor]]) -> Dict[str, torch.Tensor]:
 class Parts:
     """The batches of a sampler over a data set, each in a number of parts, of which some can be empty.
 
-    Whatever the loop around it does, parts know the step of their batch, and together they are all of its examples.
+    For any loop around it, parts know the step of their batch, and together they are all of its examples.
     """
 
     def __init__(self, dataset: Any, sampler: BatchSampler, collate: Callable[[List[Any]], Any], parts: int = 1, workers: int = 0):
