@@ -2,7 +2,9 @@
 """dpmf.lightning in Lightning's own Trainer: a small network, in one process."""
 
 import logging
+import os
 import unittest
+import unittest.mock
 import warnings
 
 from support import KEY, Case
@@ -149,7 +151,10 @@ class Lightning(Case):
 
     def test_options_of_the_trainer_that_are_refused(self):
         self.refused(dpmf.UnsupportedError, "precision = 16-true", self.fit, Model(), precision="16-true")
-        self.refused(dpmf.UnsupportedError, "DDPStrategy", self.fit, Model(), strategy="ddp", devices=1)
+        with unittest.mock.patch.dict(os.environ):  # where Lightning leaves the address of its process group
+            self.refused(dpmf.UnsupportedError, "DDPStrategy", self.fit, Model(), strategy="ddp", devices=1)
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
         plain = torch.utils.data.DataLoader(DATA, batch_size=6)
         self.refused(dpmf.StateError, "not from the sampler", self.fit, Model(), plain)
         self.refused(dpmf.ArgumentError, "BatchSampler", self.fit, Model(sampler=plain), plain)
