@@ -272,8 +272,8 @@ static int read_options(const arguments *given, dpmf_design_options *how) {
     how->epsilon = given->number[OPTION_EPSILON];
     how->delta = given->number[OPTION_DELTA];
     how->dim = given->count[OPTION_DIM];
-    how->memory = (uint64_t)given->count[OPTION_MEMORY];
-    how->max_overhead = given->number[OPTION_MAX_OVERHEAD];
+    how->memory = memory_limit(given);
+    if (option_given(given, OPTION_MAX_OVERHEAD)) how->max_overhead = given->number[OPTION_MAX_OVERHEAD];
     how->families = option_text(given, OPTION_FAMILIES);
     how->measure = option_given(given, OPTION_MEASURE);
     how->unit = option_text(given, OPTION_UNIT);

@@ -78,6 +78,7 @@ static void read_options(const arguments *given, request *r) {
     r->options.key_file = given->text[OPTION_KEY_FILE];
     r->options.rows_may_repeat = option_is(given, OPTION_STATE, "none");
     r->options.state = r->options.rows_may_repeat ? NULL : given->text[OPTION_STATE];
+    r->options.memory = memory_limit(given);
     r->options.run = run_with((int)given->count[OPTION_THREADS]);
     r->kept = r->options.state != NULL || (r->options.key_file != NULL && !r->options.rows_may_repeat);
     r->options.state_now = r->kept && option_given(given, OPTION_LEDGER);

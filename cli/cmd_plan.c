@@ -90,8 +90,8 @@ static int read_options(const arguments *given, dpmf_plan_options *how) {
     design->epsilon = given->number[OPTION_EPSILON];
     design->delta = given->number[OPTION_DELTA];
     design->dim = given->count[OPTION_DIM];
-    design->memory = (uint64_t)given->count[OPTION_MEMORY];
-    design->max_overhead = given->number[OPTION_MAX_OVERHEAD];
+    design->memory = memory_limit(given);
+    if (option_given(given, OPTION_MAX_OVERHEAD)) design->max_overhead = given->number[OPTION_MAX_OVERHEAD];
     design->families = option_text(given, OPTION_FAMILIES);
     design->unit = option_text(given, OPTION_UNIT);
     if (option_given(given, OPTION_TOLERANCE)) design->tolerance = given->number[OPTION_TOLERANCE];

@@ -93,7 +93,10 @@ const char *loss_words(const dpmf_design_limits *d, char out[LOSS_SHOWN]) {
 const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]) {
     char bytes[BYTES_SHOWN], memory[60] = "any memory", time[80] = "any time", range[60] = "";
     char loss[LOSS_SHOWN];
-    if (d->memory > 0) snprintf(memory, sizeof memory, "memory at most %s", show_bytes(d->memory, bytes));
+    if (d->memory == DPMF_MEMORY_NO_ROWS)
+        snprintf(memory, sizeof memory, "no row kept");
+    else if (d->memory > 0)
+        snprintf(memory, sizeof memory, "memory at most %s", show_bytes(d->memory, bytes));
     if (d->max_overhead > 0.0)
         snprintf(time, sizeof time, "at most %g times the time of independent noise", d->max_overhead);
     if (d->separation_high > 0) snprintf(range, sizeof range, ", separations up to %" PRId64, d->separation_high);

@@ -147,6 +147,12 @@ static dpmf_sensitivity_bound sensitivity_of(const arguments *given) {
     return bound;
 }
 
+uint64_t memory_limit(const arguments *given) {
+    const uint64_t bytes = (uint64_t)given->count[OPTION_MEMORY];
+    if (!option_given(given, OPTION_MEMORY)) return 0;
+    return bytes == 0 ? DPMF_MEMORY_NO_ROWS : bytes;
+}
+
 int take_loss(const arguments *given, dpmf_loss *loss, double *power) {
     static const char *const names[] = {
         [DPMF_LOSS_RMS] = "rms", [DPMF_LOSS_MAX] = "max", [DPMF_LOSS_LP] = "lp:", [DPMF_LOSS_LAST] = "last"};

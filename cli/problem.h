@@ -94,6 +94,9 @@ const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]);
 
 /* --loss as the library takes it; 0, or the exit code after a message. */
 int take_loss(const arguments *given, dpmf_loss *loss, double *power);
+
+/* --memory: bytes, or DPMF_MEMORY_NO_ROWS for 0; 0 where it is not given. */
+uint64_t memory_limit(const arguments *given);
 /* Is it the same workload? words: those of their options, or NULL. */
 int same_workload(const dpmf_workload *a, const dpmf_workload *b, const char *words_a, const char *words_b, bool *same);
 

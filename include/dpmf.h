@@ -318,6 +318,7 @@ DPMF_API dpmf_strategy_options dpmf_strategy_options_defaults(void);
 #define DPMF_FAMILY_TVBLT "tvblt"
 #define DPMF_FAMILY_UNBOUNDED "unbounded"
 #define DPMF_FAMILY_LOWRANK "lowrank"
+#define DPMF_FAMILY_TAPS "taps"
 #define DPMF_FAMILY_TREE "tree"
 #define DPMF_FAMILY_TREE_ONLINE "tree-online"
 #define DPMF_FAMILY_TREE_FULL "tree-full"
@@ -738,7 +739,7 @@ typedef enum dpmf_signs { DPMF_SIGNS_AUTO = 0, DPMF_SIGNS_NON_NEGATIVE, DPMF_SIG
 
 typedef struct dpmf_optimize_options {
     dpmf_loss loss;
-    int64_t bands;       /* banded, banded-toeplitz, bisr, lowrank: 1 to steps */
+    int64_t bands;       /* banded, banded-toeplitz, bisr, lowrank: 1 to steps; taps: entries of a row of C^-1, up to 64 */
     int buffers;         /* blt: 1 to 16; tvblt: nodes, 1 to 32; lowrank: the rank; 0: the fewest for wanted_ratio */
     double wanted_ratio; /* blt, tvblt with buffers 0: loss over the best known, above 1; 0 means 1.001 */
     int shared_seeds;    /* tvblt, several epochs: seeds that a unit's steps share, 1 to 8; 0: replayed seeds */
@@ -1113,10 +1114,17 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_account_zcdp(double rho, double delta,
 
 typedef struct dpmf_mechanism dpmf_mechanism;
 
+/*
+ * As a limit on the memory of a noise stream, which no stream meets by its size: from one step to the next no row of noise and
+ * no row of seeds is kept. The seeds are made again from the key, so that a row takes as many normal numbers as W has entries in it
+ * (docs/noise.md).
+ */
+#define DPMF_MEMORY_NO_ROWS ((uint64_t)1)
+
 /* The constraints under which a design chose it, so that it can be compared under the same ones later; dim 0: no design did. */
 typedef struct dpmf_design_limits {
     int64_t dim;             /* numbers of a row of noise */
-    uint64_t memory;         /* bytes that the noise stream may take; 0: no limit */
+    uint64_t memory;         /* bytes that the noise stream may take, or DPMF_MEMORY_NO_ROWS; 0: no limit */
     double max_overhead;     /* times the time of independent noise that a row may take; 0: speed was not measured */
     dpmf_loss loss;          /* whose noise was to be least */
     int64_t separation_high; /* federated over a range: its upper end; 0: elsewhere */
@@ -1327,6 +1335,9 @@ typedef struct dpmf_noise_options {
                           * has the state file: without it the shards are not parts of one row. A state file that is made
                           * gets it, and one that has another salt is refused */
     int state_now; /* 1: a state file that is missing is made at once, before its salt is recorded elsewhere */
+    uint64_t memory; /* bytes that the stream may take: fewer rows are made ahead, which never changes a bit, and one that takes
+                      * more is refused. DPMF_MEMORY_NO_ROWS: no row is kept, or it is refused. 0: what the design of the mechanism
+                      * was limited to, where that can be kept, without a refusal */
 } dpmf_noise_options;
 
 DPMF_API dpmf_noise_options dpmf_noise_options_defaults(void);
@@ -1639,8 +1650,8 @@ typedef struct dpmf_design_options {
     int64_t epochs; /* passes over the data, 1 to steps; federated: participations of one user */
     double epsilon, delta;
     int64_t dim;         /* numbers in a row of noise: the model's parameters; 0 means 1e6 */
-    uint64_t memory;     /* bytes that the noise stream may take; 0: no limit */
-    double max_overhead; /* 0 means 4; INFINITY: no limit */
+    uint64_t memory;     /* bytes that the noise stream may take, or DPMF_MEMORY_NO_ROWS; 0: no limit */
+    double max_overhead; /* 0 means 4, with DPMF_MEMORY_NO_ROWS 20; INFINITY: no limit */
     dpmf_sampling_kind
         sampling; /* the sampling that candidates may use besides none; block-cyclic: Poisson for independent noise too */
     int any_sampling; /* 1: every one whose account takes no simulation; `sampling` is then ignored */
@@ -1704,7 +1715,7 @@ typedef struct dpmf_candidate {
     const char *family;     /* as --family; banded mechanisms: banded or banded-toeplitz */
     dpmf_sampling sampling; /* none: not amplified */
     int64_t bands;          /* 0: not banded */
-    int64_t buffers;
+    int64_t buffers; /* with DPMF_MEMORY_NO_ROWS: the rows that its stream would keep */
     int normalized;
     int is_search_point; /* 1: a point of a search over bands or buffers, not the family's best of all or of those that fit */
     double sigma;

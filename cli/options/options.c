@@ -602,11 +602,12 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_MEMORY] = {.name = "memory",
                        .kind = KIND_BYTES,
                        .argument = "BYTES",
-                       .count_low = 1,
+                       .count_low = 0,
                        .count_high = INT64_MAX,
-                       .verbs = PLAN | DESIGN | REPORT,
-                       .help = "bytes that the noise stream may take (4GiB, 500M, 1GB, 2g, 1T). design: default is "
-                               "no limit. report: default is that of the file's design"},
+                       .verbs = PLAN | DESIGN | REPORT | NOISE | TRAIN,
+                       .help = "bytes that the noise stream may take (4GiB, 500M, 1GB, 2g, 1T); 0: no row is kept, seeds "
+                               "are made again. design, train: default is no limit. report, noise: default is that of the "
+                               "file's design"},
     [OPTION_MAX_OVERHEAD] = {.name = "max-overhead",
                              .kind = KIND_NUMBER,
                              .argument = "X",

@@ -244,13 +244,18 @@ static void by_loss(dpmf_candidate *c) {
     c->noise_max = c->max_loss;
 }
 
+static bool within_memory(const report *r, const dpmf_candidate *own) {
+    if (r->limits.memory == DPMF_MEMORY_NO_ROWS) return r->memory_buffers == 0;
+    return r->limits.memory == 0 || own->memory_bytes <= r->limits.memory;
+}
+
 /*
  * Eligible is what fits and is fast enough. The file's own mechanism was found fast enough when it was designed: a
  * measurement a little above the limit here is a remark, and does not undo that.
  */
 static void keep_eligible(const report *r, dpmf_candidate *own) {
     const dpmf_design_limits *held = &r->designed, *used = &r->limits;
-    const bool fits = used->memory == 0 || own->memory_bytes <= used->memory;
+    const bool fits = within_memory(r, own);
     if (own->eligible || !fits || held->dim == 0 || held->max_overhead <= 0.0) return;
     if (held->max_overhead > used->max_overhead || held->dim != used->dim) return;
     own->eligible = 1;
@@ -284,7 +289,7 @@ static void name_best(report *r) {
 
 static int mark_own(report *r) {
     dpmf_candidate own = own_candidate(r);
-    own.eligible = r->limits.memory == 0 || own.memory_bytes <= r->limits.memory;
+    own.eligible = within_memory(r, &own);
     if (!r->claimed && !r->sampled) by_loss(&own);
     for (int point = 0; point <= 1; ++point) /* the family's best, before a point of its sweep */
         for (int64_t i = 0; i < r->rival_count; ++i)

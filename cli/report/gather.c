@@ -231,7 +231,7 @@ int report_gather(report *r) {
     r->limits = r->designed = dpmf_mechanism_get(r->mechanism).designed;
     if (r->limits.dim == 0) r->limits.dim = DEFAULT_DIM;
     if (option_given(given, OPTION_DIM)) r->limits.dim = given->count[OPTION_DIM];
-    if (option_given(given, OPTION_MEMORY)) r->limits.memory = (uint64_t)given->count[OPTION_MEMORY];
+    if (option_given(given, OPTION_MEMORY)) r->limits.memory = memory_limit(given);
     if (option_given(given, OPTION_MAX_OVERHEAD)) r->limits.max_overhead = given->number[OPTION_MAX_OVERHEAD];
     r->dim = r->limits.dim;
     dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, NULL, &r->memory, &r->memory_buffers);

@@ -51,7 +51,7 @@ int training_unit(training *t) {
 /* From the operand: it settles the steps, and what else was given must agree with it. */
 static int mechanism_from_file(training *t) {
     static const option_id refused[] = {OPTION_WORKLOAD,  OPTION_FAMILY, OPTION_EPSILON,  OPTION_SAMPLING,
-                                        OPTION_ADJACENCY, OPTION_EPOCHS, OPTION_BATCH_CAP};
+                                        OPTION_ADJACENCY, OPTION_EPOCHS, OPTION_BATCH_CAP, OPTION_MEMORY};
     const arguments *given = t->given;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)
         if (option_given(given, refused[i]))
@@ -141,7 +141,9 @@ static int design_mechanism(training *t) {
     how.delta = given->number[OPTION_DELTA];
     how.dim = t->dim;
     how.unit = t->unit;
-    how.max_overhead = INFINITY; /* gradients take far longer than any noise here */
+    how.memory = memory_limit(given);
+    /* Gradients take far longer than any noise here; but what keeps no row may take as long as one likes. */
+    if (how.memory != DPMF_MEMORY_NO_ROWS) how.max_overhead = INFINITY;
     how.families = given->text[OPTION_FAMILY];
     how.any_sampling = training_samples(t, TRAINING_ANY);
     how.sampling = named_sampling(t);

@@ -24,6 +24,7 @@ DPMF_FAMILY_RECURRENT = "recurrent"
 DPMF_FAMILY_TVBLT = "tvblt"
 DPMF_FAMILY_UNBOUNDED = "unbounded"
 DPMF_FAMILY_LOWRANK = "lowrank"
+DPMF_FAMILY_TAPS = "taps"
 DPMF_FAMILY_TREE = "tree"
 DPMF_FAMILY_TREE_ONLINE = "tree-online"
 DPMF_FAMILY_TREE_FULL = "tree-full"
@@ -637,6 +638,7 @@ class dpmf_noise_options(Structure):
         ("uncalibrated", c_int),
         ("salt", POINTER(c_uint8)),
         ("state_now", c_int),
+        ("memory", c_uint64),
     ]
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "has_failed",
     "integer",
     "interruptible",
+    "memory_limit",
     "numbers",
     "path_bytes",
     "real",
@@ -191,6 +192,12 @@ def size_in_bytes(value, name):
     if not 0 <= found < 2**63:
         raise errors.ArgumentError("%s = %r, accepted: bytes, or text such as '1GiB' or '500 MB'" % (name, value))
     return int(found)
+
+
+def memory_limit(value, name="memory"):
+    """A limit on the memory of a noise stream, as the library takes it; 0: no row is kept."""
+    found = size_in_bytes(value, name)
+    return 1 if found == 0 else found  # DPMF_MEMORY_NO_ROWS
 
 
 def select(names, values):

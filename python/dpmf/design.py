@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from . import errors
-from ._library import abi, c, choice, encode_text, flag, handle, integer, run_options, select, size_in_bytes, struct_of, text
+from ._library import abi, c, choice, encode_text, flag, handle, integer, run_options, select, memory_limit, struct_of, text
 from ._object import Object
 from .loss import Loss
 from .mechanism import Mechanism, Progress, Sensitivity, sensitivity_of
@@ -339,7 +339,8 @@ def design(
     measure          True: time the noise of candidates here. Otherwise a cost model estimates the time per row, and the
                      same call gives the same mechanism everywhere
     dim              numbers of the model
-    memory           that the noise may take, in bytes or as in "1GiB"; large models need a limit
+    memory           that the noise may take, in bytes or as in "1GiB"; large models need a limit. 0: the noise keeps no row, and
+                     seeds are made again (docs/noise.md); max_overhead is then 20 by default
     batch_cap        under sampling: a hard cap on batches; -1: the least that costs next to nothing
     units            with a cap or a fixed size: how many there are to draw from
     group            units that are protected together, for example the examples of one user; None: one
@@ -390,7 +391,7 @@ def design(
             measure=flag(measure, "measure"),
             run=run,
             dim=dim,
-            memory=size_in_bytes(memory, "memory"),
+            memory=memory_limit(memory),
             max_overhead=max_overhead,
             separation_low=separation_low,
             separation_high=separation_high,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import numpy as np
 
@@ -423,6 +423,7 @@ class Mechanism(Display, Filed, Object):
         label: Optional[str] = None,
         prefetch: bool = False,
         lookahead: int = 0,
+        memory: Union[int, str, None] = None,
         scratch: Any = None,
         threads: int = 0,
         uncalibrated: bool = False,
@@ -431,7 +432,7 @@ class Mechanism(Display, Filed, Object):
         given = locals()
         from .noise import SHARD, STREAM, NoiseStream
 
-        return NoiseStream(self, shapes, clip_norm, key, **select(SHARD + STREAM, given))
+        return NoiseStream(self, shapes, clip_norm, key, memory=memory, **select(SHARD + STREAM, given))
 
     def noise_memory(self, dim: int, dtype: str = "float32") -> "tuple[int, int]":
         """(bytes that a stream of `dim` numbers takes, those of its buffers among them).

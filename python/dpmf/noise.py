@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Union
 import numpy as np
 
 from . import errors
-from ._library import abi, c, encode_text, flag, integer, interruptible, make_callback, path_bytes, real, set_field
+from ._library import abi, c, encode_text, flag, integer, interruptible, make_callback, memory_limit, path_bytes, real, set_field
 from ._memory import is_tensor, segment_of, sizes_of
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
@@ -90,6 +90,8 @@ class NoiseStream(SavesState, Object):
     grid        of the exact release: a power of two, or None: chosen
     uncalibrated    a mechanism without sigma is refused; True takes sigma = 1, and the rows promise nothing (`calibrated` is False)
     lookahead, scratch, threads    as in the library: they change time and memory, never a bit
+    memory      that the stream may take, in bytes or as in "1GiB": it makes fewer rows ahead, or is refused. 0: it keeps no row. None:
+                what the mechanism's design was limited to. It never changes a bit
 
     >>> from dpmf import evaluate, testing_key
     >>> stream = NoiseStream(evaluate("toeplitz", 10, sigma=1.0), [(2, 3), 4], clip_norm=1.0, key=testing_key(1))
@@ -124,6 +126,7 @@ class NoiseStream(SavesState, Object):
         label: Optional[str] = None,
         prefetch: bool = False,
         lookahead: int = 0,
+        memory: Union[int, str, None] = None,
         scratch: "Union[str, os.PathLike[str], None]" = None,
         threads: int = 0,
         exact: bool = False,
@@ -155,6 +158,7 @@ class NoiseStream(SavesState, Object):
         set_field(options, "offset", offset, ctypes.c_int64)
         options.count = count or 0
         set_field(options, "lookahead", lookahead, ctypes.c_int64)
+        set_field(options, "memory", memory_limit(memory) or 0, ctypes.c_uint64)
         options.prefetch, options.replay = flag(prefetch, "prefetch"), flag(replay, "replay")
         options.label = encode_text(label, "label", optional=True)
         options.state = None if isinstance(state, NoState) else path_bytes(state, "state")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Optional, Sequence, Tuple, Union
 
 from . import errors
-from ._library import abi, c, choice, encode_text, handle, integer, real, run_options, set_field, size_in_bytes
+from ._library import abi, c, choice, encode_text, handle, integer, real, run_options, set_field, memory_limit
 from ._library import struct_of, text
 from ._object import Object
 from .design import joined_names
@@ -172,7 +172,7 @@ def plan(
             adjacency=parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value,
             run=run,
             dim=dim,
-            memory=size_in_bytes(memory, "memory"),
+            memory=memory_limit(memory),
             max_overhead=max_overhead,
             tolerance=tolerance,
             unit=encode_text(unit, "unit", optional=True),

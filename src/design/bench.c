@@ -82,8 +82,8 @@ static dpmf_status time_round(runner *r, const dpmf_segment *gradient, double *s
 
 /* Measures the seconds of a row of `count` numbers, of this strategy and of independent noise. */
 static dpmf_status time_rows(const dpmf_strategy *strategy, const dpmf_strategy *identity, dpmf_precision precision,
-                             int64_t count, double *own, double *independent) {
-    const noise_stream_options o = {.precision = precision, .count = count};
+                             uint64_t memory, int64_t count, double *own, double *independent) {
+    const noise_stream_options o = {.precision = precision, .count = count, .memory = memory};
     const uint8_t subkey[32] = {0}; /* these rows are thrown away */
     dpmf_segment gradient = {NULL, count};
     runner ours = {0}, theirs = {0};
@@ -112,6 +112,7 @@ dpmf_status design_bench(const dpmf_design *d, const dpmf_strategy *strategy, do
     const dpmf_precision precision = d->options.precision;
     const int64_t row_bytes = (strategy_buffers(strategy) + 1) * (precision == DPMF_FLOAT64 ? 8 : 4);
     int64_t count = BUFFER_BYTES / row_bytes;
+    const uint64_t memory = d->options.memory == DPMF_MEMORY_NO_ROWS ? DPMF_MEMORY_NO_ROWS : 0; /* bytes are for whole rows */
     double own = 0, independent = 0;
     dpmf_strategy *identity = NULL;
     dpmf_status status = DPMF_OK;
@@ -119,7 +120,7 @@ dpmf_status design_bench(const dpmf_design *d, const dpmf_strategy *strategy, do
     if (count < COORDINATES_LEAST) count = COORDINATES_LEAST;
     if (count > d->options.dim) count = d->options.dim;
     TRY(strategy_create_identity(d->problem.steps, &identity));
-    TRY_DONE(time_rows(strategy, identity, precision, count, &own, &independent));
+    TRY_DONE(time_rows(strategy, identity, precision, memory, count, &own, &independent));
     if (strcmp(strategy->family, identity->family) == 0) own = independent; /* the same by definition */
     *seconds = own * (double)d->options.dim / (double)count;
     *overhead = independent > 0 ? own / independent : 1;

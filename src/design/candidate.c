@@ -117,18 +117,21 @@ double design_model(noise_work work) {
     return work.normals + TOUCHED * work.touched;
 }
 
-dpmf_status design_cost(const dpmf_design *d, const dpmf_strategy *strategy, uint64_t *bytes, double *overhead) {
-    const noise_stream_options o = {.precision = d->options.precision, .count = d->options.dim};
+dpmf_status design_cost(const dpmf_design *d, const dpmf_strategy *strategy, design_stream *out) {
+    const uint64_t memory = d->options.memory, own = sizeof(dpmf_noise);
+    const noise_stream_options o = {.precision = d->options.precision,
+                                    .count = d->options.dim,
+                                    .memory = memory > own ? memory - own : memory};
     noise_plan plan;
     uint64_t all = 0;
     TRY(noise_stream_memory(strategy, &o, d->threads, &all, NULL));
     TRY(noise_plan_make(strategy, &o, d->threads, &plan));
-    *bytes = all + sizeof(dpmf_noise);
-    *overhead = design_model(plan.work);
+    *out = (design_stream){all + own, plan.slots, plan.work.normals, design_model(plan.work)};
     return DPMF_OK;
 }
 
-int design_fits(const dpmf_design *d, uint64_t bytes) {
+int design_fits(const dpmf_design *d, uint64_t bytes, int64_t kept) {
+    if (d->options.memory == DPMF_MEMORY_NO_ROWS) return kept == 0;
     return d->options.memory == 0 || bytes <= d->options.memory;
 }
 
@@ -255,7 +258,15 @@ dpmf_status design_evaluate(const dpmf_design *d, candidate *c, double *noise) {
     info->normals_per_number = strategy_normals(s);
     TRY(find_sensitivity(d, c));
     TRY(find_privacy(d, c));
-    TRY(design_cost(d, s, &info->memory_bytes, &info->overhead));
+    design_stream stream;
+    TRY(design_cost(d, s, &stream));
+    info->memory_bytes = stream.bytes;
+    info->overhead = stream.overhead;
+    c->kept = stream.kept;
+    if (d->options.memory == DPMF_MEMORY_NO_ROWS) {
+        info->buffers = stream.kept;
+        if (stream.kept == 0) info->normals_per_number = stream.normals;
+    }
     info->sigma = c->privacy.sigma;
     info->sigma_kind = c->privacy.kind;
     info->account = c->privacy.method;
@@ -426,7 +437,7 @@ double design_least(const dpmf_design *d) {
     double least = INFINITY;
     for (int64_t i = 0; i < d->count; i++) {
         const dpmf_candidate *info = &d->candidates[i].info;
-        if (dpmf_sampling_is_none(&info->sampling) && design_fits(d, info->memory_bytes))
+        if (dpmf_sampling_is_none(&info->sampling) && design_candidate_fits(d, &d->candidates[i]))
             least = fmin(least, d->candidates[i].compared);
     }
     return least;

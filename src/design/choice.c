@@ -41,7 +41,7 @@ static int compare_candidates(const void *left, const void *right) {
 }
 
 static int fits(const dpmf_design *d, int64_t i) {
-    return design_fits(d, d->candidates[i].info.memory_bytes);
+    return design_candidate_fits(d, &d->candidates[i]);
 }
 
 static dpmf_status fail_memory(const dpmf_design *d) {
@@ -49,6 +49,10 @@ static dpmf_status fail_memory(const dpmf_design *d) {
     for (int64_t i = 1; i < d->count; i++)
         if (d->candidates[i].info.memory_bytes < d->candidates[least].info.memory_bytes) least = i;
     const dpmf_candidate *c = &d->candidates[least].info;
+    if (d->options.memory == DPMF_MEMORY_NO_ROWS)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "design: every candidate of these families keeps rows; without memory for them there are taps, bisr and "
+                         "independent noise (identity)");
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "design: no candidate fits the memory of %llu bytes; the smallest, %s with %lld buffers, takes "
                      "%llu for rows of %lld numbers",
@@ -122,22 +126,27 @@ static dpmf_status least_noise(dpmf_design *d, int64_t *best) {
     return anybody ? fail_overhead(d) : fail_memory(d);
 }
 
+/* What decides among candidates that are as good: the buffers; where none may be kept, the normal numbers of a row. */
+static double burden(const dpmf_design *d, int64_t i) {
+    const dpmf_candidate *c = &d->candidates[i].info;
+    return d->options.memory == DPMF_MEMORY_NO_ROWS ? c->normals_per_number : (double)c->buffers;
+}
+
 /* Finds the candidate with the fewest buffers among those as good as `best`, from the fewest up. */
 static dpmf_status fewest_buffers(dpmf_design *d, int64_t best, int64_t *chosen) {
     const double close = DESIGN_CLOSE * d->candidates[best].compared;
-    int64_t beyond = -1; /* all with at most this many buffers have been tried */
+    double beyond = -1; /* all with at most this many have been tried */
     *chosen = best;
     for (;;) {
         int64_t next = -1;
         for (int64_t i = 0; i < d->count && d->candidates[i].compared <= close; i++) {
-            int64_t buffers = d->candidates[i].info.buffers;
-            if (buffers <= beyond || buffers >= d->candidates[best].info.buffers || !fits(d, i)) continue;
-            if (next < 0 || buffers < d->candidates[next].info.buffers) next = i;
+            if (burden(d, i) <= beyond || burden(d, i) >= burden(d, best) || !fits(d, i)) continue;
+            if (next < 0 || burden(d, i) < burden(d, next)) next = i;
         }
         if (next < 0) return DPMF_OK;
         int enough = 0;
         TRY(design_ask_time(d, next, &enough));
-        beyond = d->candidates[next].info.buffers;
+        beyond = burden(d, next);
         if (!enough) continue;
         *chosen = next;
         return DPMF_OK;
@@ -210,7 +219,8 @@ static void name(text *t, const dpmf_candidate *c) {
         add(t, " with %lld bands", (long long)c->bands);
     else if (c->buffers > 0)
         add(t, " with %lld buffer%s", (long long)c->buffers, c->buffers == 1 ? "" : "s");
-    if (c->normals_per_number > 1) add(t, " and %.3g normals per number", c->normals_per_number);
+    if (c->normals_per_number > 1)
+        add(t, "%s%.3g normals per number", c->bands > 0 || c->buffers > 0 ? " and " : " with ", c->normals_per_number);
 }
 
 static void bytes(text *t, uint64_t count) {
@@ -227,7 +237,9 @@ static void bytes(text *t, uint64_t count) {
 /* Adds the reason why it is not eligible; adds nothing if it is. */
 static void obstacle(text *t, const dpmf_design *d, int64_t i) {
     const dpmf_candidate *c = &d->candidates[i].info;
-    if (!design_fits(d, c->memory_bytes)) {
+    if (!fits(d, i) && d->options.memory == DPMF_MEMORY_NO_ROWS) {
+        add(t, "its stream keeps %lld row%s, and none may be kept", (long long)c->buffers, c->buffers == 1 ? "" : "s");
+    } else if (!fits(d, i)) {
         add(t, "its stream takes ");
         bytes(t, c->memory_bytes);
         add(t, " of memory, more than the ");
@@ -246,18 +258,21 @@ static const char *measure(const dpmf_design *d) {
 
 static void reason(const dpmf_design *d, int64_t i, dpmf_candidate *c) {
     const double over = d->candidates[i].compared / d->candidates[d->chosen].compared;
+    const int rowless = d->options.memory == DPMF_MEMORY_NO_ROWS;
     text t = {c->reason, sizeof c->reason, 0};
     c->reason[0] = 0;
     if (i == d->chosen) {
-        add(&t, "chosen: %s, or within 0.1 %% of it with the fewest buffers",
+        add(&t, "chosen: %s, or within 0.1 %% of it with the fewest %s",
             d->options.federated ? "of the eligible, nearest to the best in the worst separation"
-                                 : "least noise of the eligible");
+                                 : "least noise of the eligible",
+            rowless ? "normals" : "buffers");
         return;
     }
     obstacle(&t, d, i);
     if (t.length > 0) return;
     if (over < 1)
-        add(&t, "%.3g %% less %s than the chosen one, but more buffers", 100 * (1 - over), measure(d));
+        add(&t, "%.3g %% less %s than the chosen one, but more %s", 100 * (1 - over), measure(d),
+            rowless ? "normals" : "buffers");
     else
         add(&t, "%.5g times the %s of the chosen one", over, measure(d));
 }
@@ -284,7 +299,10 @@ static void add_choice(text *t, const dpmf_design *d, int64_t chosen) {
     int64_t least = 0;
     while (!d->candidates[least].info.eligible)
         least++;
-    if (least != chosen)
+    if (least != chosen && d->options.memory == DPMF_MEMORY_NO_ROWS)
+        add(t, " to within 0.1 %%, and it takes %.3g normals per number instead of %.3g", c->normals_per_number,
+            d->candidates[least].info.normals_per_number);
+    else if (least != chosen)
         add(t, " to within 0.1 %%, and it keeps %lld buffers instead of %lld", (long long)c->buffers,
             (long long)d->candidates[least].info.buffers);
     add(t, ".\n");

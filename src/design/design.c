@@ -20,7 +20,7 @@
 
 dpmf_design_options dpmf_design_options_defaults(void) {
     return (dpmf_design_options){
-        .epochs = 1, .epsilon = 1, .delta = 1e-6, .dim = 1000000, .max_overhead = 4, .run = dpmf_run_defaults()};
+        .epochs = 1, .epsilon = 1, .delta = 1e-6, .dim = 1000000, .run = dpmf_run_defaults()};
 }
 
 static int designed_place(const dpmf_family *f) {
@@ -201,7 +201,7 @@ static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_
     base_pool *pool = NULL;
     d->options = *o;
     if (o->dim == 0) d->options.dim = 1000000;
-    if (o->max_overhead == 0) d->options.max_overhead = 4;
+    if (o->max_overhead == 0) d->options.max_overhead = o->memory == DPMF_MEMORY_NO_ROWS ? 20 : 4;
     if (o->tolerance == 0) d->options.tolerance = 1e-6;
     if (o->any_sampling)
         d->options.sampling = DPMF_SAMPLING_BLOCK_CYCLIC; /* its searches; the rest: design_samplings */

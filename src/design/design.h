@@ -26,6 +26,7 @@ typedef struct candidate {
     double squared_errors;   /* without the sensitivity: their sum over the steps, and the largest error */
     double max_error;
     double asked_error; /* the same for a loss that is neither RMS nor max */
+    int64_t kept;       /* rows that its stream keeps from step to step */
     double slack;       /* of its account, relative in epsilon; 0: the account's own */
     char made_by[160];
 } candidate;
@@ -158,10 +159,19 @@ int design_is_proven(const dpmf_design *d);
 /* The time of a row over that of independent noise, by the model. */
 double design_model(noise_work work);
 
-/* The memory of a noise stream of this strategy and its overhead by the model; is that memory allowed? */
-DPMF_MUST_CHECK dpmf_status design_cost(const dpmf_design *d, const dpmf_strategy *strategy, uint64_t *bytes,
-                                        double *overhead);
-int design_fits(const dpmf_design *d, uint64_t bytes);
+/* A noise stream of this strategy under the design's limit: its memory, the rows that it keeps, its work and overhead by the model. */
+typedef struct design_stream {
+    uint64_t bytes;
+    int64_t kept;
+    double normals, overhead;
+} design_stream;
+DPMF_MUST_CHECK dpmf_status design_cost(const dpmf_design *d, const dpmf_strategy *strategy, design_stream *out);
+
+/* Is that memory allowed? */
+int design_fits(const dpmf_design *d, uint64_t bytes, int64_t kept);
+static inline int design_candidate_fits(const dpmf_design *d, const candidate *c) {
+    return design_fits(d, c->info.memory_bytes, c->kept);
+}
 
 /* Is candidate i fast enough? By the model, or by a measurement that is made on the first call. */
 DPMF_MUST_CHECK dpmf_status design_ask_time(dpmf_design *d, int64_t i, int *enough);

@@ -95,7 +95,7 @@ static int allocation_loses(const dpmf_design *d, const candidate *independent) 
     if (!d->options.any_sampling || d->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE) return 0;
     for (int64_t i = 0; i < d->count; i++) {
         const dpmf_candidate *c = &d->candidates[i].info;
-        if (design_fits(d, c->memory_bytes) && c->overhead <= d->options.max_overhead)
+        if (design_candidate_fits(d, &d->candidates[i]) && c->overhead <= d->options.max_overhead)
             least = fmin(least, d->candidates[i].compared);
     }
     /* its columns have norm 1 */
@@ -110,7 +110,7 @@ static const candidate *of_bands(const dpmf_design *d, int64_t bands) {
     for (int64_t i = 0; i < d->count; i++) {
         const candidate *c = &d->candidates[i];
         if (c->info.bands != bands || !dpmf_sampling_is_none(&c->info.sampling)) continue;
-        if (strategy_bands(c->strategy) != bands || !design_fits(d, c->info.memory_bytes)) continue;
+        if (strategy_bands(c->strategy) != bands || !design_candidate_fits(d, c)) continue;
         if (c->info.overhead > d->options.max_overhead) continue;
         if (best == NULL || c->compared < best->compared) best = c;
     }

@@ -11,6 +11,7 @@
 #include "families/blttree/blttree.h"
 #include "families/lowrank/lowrank.h"
 #include "families/replay/replay.h"
+#include "families/taps/taps.h"
 #include "families/toeplitz/toeplitz.h"
 #include "families/tree/tree.h"
 #include "families/tvblt/tvblt.h"
@@ -157,6 +158,14 @@ static const strategy_family FAMILIES[] = {
      .optimize = toeplitz_optimize_inverse,
      .create = toeplitz_create_bisr,
      .candidates = {.turn = 10, .search = toeplitz_inverse_candidates}},
+    {.shown = {.name = DPMF_FAMILY_TAPS,
+               .help = "C^-1 of few entries in a row at chosen distances, the best ones: a noise stream that keeps nothing",
+               .listed = "few entries of its inverse at chosen distances",
+               .optimized = 9,
+               .optimize_bands = 1,
+               .designed = 17},
+     .optimize = taps_optimize,
+     .candidates = {.turn = 16, .search = taps_candidates}},
     {.shown = {.name = DPMF_FAMILY_BLT,
                .help = "buffered linear Toeplitz: a noise stream of few buffers",
                .listed = "buffered linear Toeplitz",
@@ -289,6 +298,7 @@ static const strategy_class CLASSES[] = {
     {REPLAY_CLASS, replay_read},
     {"unbounded", unbounded_read},
     {"lowrank", lowrank_read},
+    {"taps", taps_read},
     {"tree", tree_read},
     {"smooth", smooth_read},
     {"fft", fft_read},

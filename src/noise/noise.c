@@ -90,8 +90,12 @@ static dpmf_status check_scale(dpmf_precision precision, double scale, const cha
                      precision == DPMF_FLOAT32 ? "float32" : "float64", 1 / most, most);
 }
 
-static noise_stream_options stream_options(const dpmf_noise_options *o) {
-    return (noise_stream_options){.precision = o->precision,
+/* The limit of the design is kept where it can be; one that the caller names is kept or refused. */
+static noise_stream_options stream_options(const dpmf_mechanism *m, const dpmf_noise_options *o) {
+    const int designed = o->memory == 0 && o->scratch == NULL && m->designed.dim != 0;
+    return (noise_stream_options){.memory = designed ? m->designed.memory : o->memory,
+                                  .strict = o->memory != 0,
+                                  .precision = o->precision,
                                   .first = o->offset,
                                   .count = o->count,
                                   .lookahead = o->lookahead,
@@ -146,7 +150,7 @@ static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
 
 static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, int64_t width, const uint8_t key[32],
                                   const dpmf_noise_options *o, noise_keep *keep, void *context) {
-    noise_stream_options wanted = stream_options(o);
+    noise_stream_options wanted = stream_options(m, o);
     if (o->exact) wanted.exact = noise->release.scale / o->grid;
     noise->pid = getpid();
     noise->run = o->run;
@@ -237,7 +241,7 @@ dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim, cons
     base_pool *pool = NULL;
     uint64_t all = 0, kept = 0;
     TRY(check_options(mechanism, dim, &o));
-    const noise_stream_options wanted = stream_options(&o);
+    const noise_stream_options wanted = stream_options(mechanism, &o);
     TRY(base_pool_create(o.run.threads, &pool)); /* for the number of threads */
     const int threads = base_pool_threads(pool);
     base_pool_free(pool);

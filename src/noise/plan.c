@@ -388,12 +388,9 @@ static dpmf_status sum_up(noise_plan *plan) {
     return DPMF_OK;
 }
 
-dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,
-                            noise_plan *plan) {
-    if (strategy == NULL || o == NULL)
-        return base_fail(DPMF_ERROR_ARGUMENT, "noise stream: the strategy or the options are NULL");
-    TRY(check_options(o));
-    TRY(strategy_need_inverse(strategy));
+/* The plan with this look-ahead, 0 for the usual one. */
+static dpmf_status plan_with(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,
+                             int64_t lookahead, noise_plan *plan) {
     *plan =
         (noise_plan){.strategy = strategy, .leaf = strategy_innermost(strategy), .first = o->first, .count = o->count};
     plan->size = o->precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
@@ -407,7 +404,7 @@ dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_op
     if (plan->elsewhere && o->exact > 0)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "exact noise is made by the library itself, not elsewhere");
     plan->mapped = o->scratch != NULL && !plan->elsewhere; /* only routes that use it keep it set */
-    choose_route(plan, plan->elsewhere ? 1 : o->lookahead);
+    choose_route(plan, plan->elsewhere ? 1 : lookahead);
     if (plan->bound == NULL) /* a family's own route brings its bound */
         plan->bound = plan->route->exact == NOISE_EXACT_OWN        ? noise_bound_own
                       : plan->route->exact == NOISE_EXACT_FEEDBACK ? noise_bound_feedback
@@ -445,4 +442,39 @@ dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_op
     if (plan->route->holds && plan->slots > 1 && plan->padded * size >= SEPARATE)
         plan->stride = noise_round_up(plan->padded, way) + plan->tile % way;
     return sum_up(plan);
+}
+
+static dpmf_status refuse_memory(const noise_plan *plan, uint64_t memory) {
+    if (memory == DPMF_MEMORY_NO_ROWS)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "noise stream: %s keeps %lld rows from step to step, accepted with no memory for rows: "
+                         "strategies whose inverse has few entries in a row (families taps and bisr, independent noise)",
+                         plan->leaf->family, (long long)plan->slots);
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "noise stream: it takes %lld bytes for rows of %lld numbers, more than the %llu allowed",
+                     (long long)plan->total_bytes + NOISE_ALLOCATION, (long long)plan->count,
+                     (unsigned long long)memory);
+}
+
+/* Does the plan keep to the limit? */
+static int within(const noise_plan *plan, uint64_t memory) {
+    if (memory == DPMF_MEMORY_NO_ROWS) return plan->slots == 0;
+    return memory == 0 || (uint64_t)plan->total_bytes + NOISE_ALLOCATION <= memory;
+}
+
+/*
+ * Rows that are made ahead are memory; where they are no part of the state, seeds can be made again instead. So the look-ahead,
+ * where the caller leaves it to us, is halved until the limit is met.
+ */
+dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,
+                            noise_plan *plan) {
+    if (strategy == NULL || o == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "noise stream: the strategy or the options are NULL");
+    TRY(check_options(o));
+    TRY(strategy_need_inverse(strategy));
+    TRY(plan_with(strategy, o, threads, o->lookahead, plan));
+    const int free_ahead = o->lookahead == 0 && plan->route->holds && !plan->route->has_state;
+    while (free_ahead && plan->ahead > 1 && !within(plan, o->memory))
+        TRY(plan_with(strategy, o, threads, o->memory == DPMF_MEMORY_NO_ROWS ? 1 : plan->ahead / 2, plan));
+    return o->strict && !within(plan, o->memory) ? refuse_memory(plan, o->memory) : DPMF_OK;
 }

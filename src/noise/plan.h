@@ -157,6 +157,8 @@ noise_work noise_work_recursion(double normals, int64_t buffers);
 /* The same with a mix of several seeds in the place of one, which is written before it is read. */
 noise_work noise_work_replay(double normals, int64_t buffers);
 
+enum { NOISE_ALLOCATION = 128 }; /* what base/process.c adds to an allocation for its header */
+
 /* Chooses the route and the size of the tiles, and computes the memory (noise/plan.c). */
 DPMF_MUST_CHECK dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,
                                             noise_plan *plan);

@@ -71,7 +71,8 @@ uint64_t noise_route_seed_row(noise_stream *s, int64_t t) {
  * strategies whose rows need every seed (dense, fft: Pillutla et al. 2025, Section 4.4.5). Seeds are made again from
  * their row and coordinate, which costs about as much as reading them from memory would: nothing has to be kept from
  * step to step. Rows made ahead share the seeds: with `ahead` rows at a time and b terms per row, a row takes
- * (b - 1 + ahead)/ahead seeds and the stream keeps `ahead` rows, in a file if the caller names a directory.
+ * (b - 1 + ahead)/ahead seeds and the stream keeps `ahead` rows, in a file if the caller names a directory. A W whose rows
+ * have zeros between their entries (families/taps) is made one row at a time, since its rows share few seeds.
  */
 enum { ROWS = KERNELS_COMBINE_ROWS };
 enum { CHUNK = 16 };        /* seeds in the cache at a time */
@@ -203,13 +204,35 @@ static void fill_one_seed(const noise_stream *s, const noise_tile *tile, uint64_
         noise_fill_seed(s, tile, row, out);
 }
 
+/* Has seed u of the block a weight in a row of the group? W may be sparse, and a seed that no row takes is not made. */
+static int takes(const noise_stream *s, const group *g, int64_t u) {
+    const shared *head = (const shared *)s->shared;
+    for (int r = 0; r < g->rows; r++) {
+        const int64_t at = g->factor + (u - g->from[0]) * g->rows + r;
+        const int is_zero =
+            s->plan.size == sizeof(float) ? ((const float *)head->factor)[at] == 0 : ((const double *)head->factor)[at] == 0;
+        if (u >= g->from[r] && u < g->to[r] && !is_zero) return 1;
+    }
+    return 0;
+}
+
+static int any_takes(const noise_stream *s, int64_t first, int64_t last, int64_t u) {
+    const shared *head = (const shared *)s->shared;
+    for (int64_t g = first; g < last; g++)
+        if (takes(s, &head->group[g], u)) return 1;
+    return 0;
+}
+
 /* Adds all seeds of the groups first..last-1, which are in one block, chunk by chunk. */
 static void make_block(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t first, int64_t last) {
     const shared *head = (const shared *)s->shared;
     const group *end = &head->group[last - 1];
     int64_t to = end->to[end->rows - 1], count = 0;
     for (int64_t u = head->group[first].from[0]; u < to; u += count) {
-        count = noise_at_most(CHUNK, to - u);
+        for (count = 0; u < to && !any_takes(s, first, last, u);)
+            u++;
+        while (count < CHUNK && u + count < to && any_takes(s, first, last, u + count))
+            count++;
         for (int64_t k = 0; k < count; k++)
             fill_one_seed(s, tile, end->seeds + (uint64_t)(u + k), scratch + (size_t)(k * tile->count) * s->plan.size);
         for (int64_t g = first; g < last; g++)
@@ -270,9 +293,13 @@ static void filter_recipe(const noise_stream *s, int64_t t, noise_recipe *out) {
     const group *g = &head->group[0];
     assert(head->step == t && g->rows == 1), (void)t;
     out->kind = DPMF_RECIPE_SUM;
-    out->seeds = out->weights = g->to[0] - g->from[0];
-    for (int64_t i = 0; i < out->seeds; i++)
-        out->seed[i] = g->seeds + (uint64_t)(g->from[0] + i);
+    for (int64_t u = g->from[0]; u < g->to[0]; u++) {
+        if (!takes(s, g, u)) continue;
+        memmove(head->factor + (size_t)out->seeds * s->plan.size, head->factor + (size_t)(u - g->from[0]) * s->plan.size,
+                s->plan.size);
+        out->seed[out->seeds++] = g->seeds + (uint64_t)u;
+    }
+    out->weights = out->seeds;
     out->weight = head->factor;
 }
 
@@ -304,6 +331,7 @@ static void plan_rows(noise_plan *plan, int64_t chosen, int64_t lookahead) {
     /* Row t of a triangular W has at most t + 1 terms; with more rows than steps each step takes every seed. */
     const double terms = (double)plan->lags, triangle = terms * (terms - 1) / (2 * (double)plan->length);
     plan->work.touched = plan->leaf_rows == plan->length ? terms - triangle : terms;
+    if (plan->leaf->ops->normals != NULL) plan->work.touched = plan->leaf->ops->normals(plan->leaf); /* W is sparse */
     plan->work.normals = 1 + (plan->work.touched - 1) / (double)plan->ahead;
     plan->scratch_rows = CHUNK + (plan->slots == 0);
     plan->cache = CACHE;
@@ -374,7 +402,7 @@ void noise_plan_filter(noise_plan *plan, int64_t lookahead) {
         plan->shared_bytes = part(1, sizeof(shared));
         return;
     }
-    int64_t chosen = plan->lags <= FEW_TERMS    ? 1
+    int64_t chosen = plan->lags <= FEW_TERMS || leaf->ops->normals != NULL ? 1
                      : plan->lags < leaf->steps ? noise_at_most(plan->lags - 1, AHEAD_BANDED)
                                                 : noise_at_most(plan->lags - 1, AHEAD_WHOLE);
     plan_rows(plan, chosen, lookahead);

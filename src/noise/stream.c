@@ -20,14 +20,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ALLOCATION = 128 }; /* what base/process.c adds to an allocation for its header */
-
 dpmf_status noise_stream_memory(const dpmf_strategy *strategy, const noise_stream_options *options, int threads,
                                 uint64_t *all, uint64_t *buffers) {
     noise_plan plan;
     TRY(noise_plan_make(strategy, options, threads, &plan));
     size_t size = plan.route->in_doubles ? sizeof(double) : plan.size;
-    if (all != NULL) *all = (uint64_t)plan.total_bytes + ALLOCATION;
+    if (all != NULL) *all = (uint64_t)plan.total_bytes + NOISE_ALLOCATION;
     if (buffers != NULL) *buffers = plan.mapped ? 0 : (uint64_t)plan.slots * (uint64_t)plan.count * size;
     return DPMF_OK;
 }

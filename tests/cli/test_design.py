@@ -344,7 +344,6 @@ class Refused(Case):
         self.refused(2, *base, "--epochs", 65, says=["--epochs", "64"])
         self.refused(2, *base, "--epochs", 0, says="--epochs")
         self.refused(2, *base, "--epochs", 1, "--memory", "4XiB", says="--memory")
-        self.refused(2, *base, "--epochs", 1, "--memory", 0, says="--memory")
         self.refused(2, *base, "--epochs", 1, "--max-overhead", 0.5, says="--max-overhead")
         self.refused(2, *base, "--epochs", 1, "--sampling", "poisson:0.1", says="--sampling")
         self.refused(2, *base, "--epochs", 1, "--sampling", "poisson", "--batch-cap", "auto", says="--units")
@@ -359,6 +358,54 @@ class Refused(Case):
         fits = [int(word) for word in err.replace(",", " ").split() if word.isdigit() and int(word) > 100]
         self.assertTrue(fits, err)
         self.json(*SMALL, "--memory", max(fits))
+
+
+class Rowless(Case):
+    RUN = ["design", "--steps", 60, "--epochs", 3, "--epsilon", 8, "--delta", "1e-6", "--dim", "100k"]
+
+    def test_without_memory_no_row_is_kept_and_normals_are_counted(self):
+        path = self.path("rowless")
+        told = self.json(*self.RUN, "--memory", 0, "--families", "identity,bisr,taps,blt", "-o", path)
+        chosen = told["chosen"]
+        self.assertEqual((chosen["family"], chosen["buffers"]), ("taps", 0))
+        for row in told["candidates"] + told["sweep"]:
+            self.assertEqual(row["eligible"], row["buffers"] == 0 and row["overhead"] <= 20, row)
+            if row["family"] in ("bisr", "taps"):
+                self.assertEqual(row["buffers"], 0)
+                self.assertGreater(row["normals_per_number"], 1.9)
+                self.assertGreaterEqual(row["ratio"], 1)
+            if row["family"] == "blt":
+                self.assertIn("keeps", row["reason"])
+        bisr = [row for row in told["candidates"] if row["family"] == "bisr"]
+        self.assertEqual(sorted(row["bands"] for row in bisr), [2, 4, 8, 16, 32])
+        for row in bisr:
+            self.assertLessEqual(row["normals_per_number"], row["bands"])
+            self.assertLess(chosen["noise"], row["noise"] * 1.001)
+
+        bare = self.json("noise", path, "--dim", "100k", "--dry-run")
+        self.assertEqual(bare["buffer_bytes"], 0)
+        self.assertEqual(bare["memory_bytes"], self.json("noise", path, "--dim", "100M", "--dry-run")["memory_bytes"])
+        self.assertIn("no row kept", self.ok("inspect", path))
+
+    def test_a_mechanism_that_keeps_rows_is_refused_without_memory(self):
+        path, made = self.path("rows"), ("--steps", 20, "--sigma", 1, "-o")
+        self.ok("optimize", "--family", "blt", "--buffers", 2, *made, path)
+        self.refused(1, "noise", path, "--dim", 100, "--dry-run", "--memory", 0, says="keeps 2 rows")
+        self.refused(1, *self.RUN, "--memory", 0, "--families", "blt", says="taps")
+        self.ok("evaluate", "--family", "bisr", "--bands", 8, *made, path)
+        self.assertEqual(self.json("noise", path, "--dim", 100, "--dry-run")["buffer_bytes"], 7 * 4 * 100)
+        self.assertEqual(self.json("noise", path, "--dim", 100, "--dry-run", "--memory", 0)["buffer_bytes"], 0)
+        rows = ("--dim", 100, "--rows", "0:20", "--testing-seed", 1)
+        ways = [self.path("a"), self.path("b")]
+        self.ok("noise", path, *rows, "--out", ways[0])
+        self.ok("noise", path, *rows, "--memory", 0, "--out", ways[1])
+        with open(ways[0], "rb") as one, open(ways[1], "rb") as other:
+            self.assertEqual(one.read(), other.read())
+
+    def test_the_choice_follows_the_time_that_is_allowed(self):
+        few = self.json(*self.RUN, "--memory", 0, "--max-overhead", 3, "--families", "identity,taps")["chosen"]
+        self.assertEqual(few["family"], "taps")
+        self.assertLessEqual(few["overhead"], 3)
 
 
 class Words(Case):

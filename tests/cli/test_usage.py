@@ -27,10 +27,10 @@ ACCOUNT_OPTIONS = ["epochs", "tolerance", "epsilon", "delta", "sigma", "rho", "g
                    "times", "export", "first", "tuning", "batch-cap", "group", "units", "largest", "curve", "risk", "fpr", "tpr",
                    "advantage", "prior", "engine", "confidence", "seed", "log", "unit",
                    "adjacency", "threads", "json", "help"]
-NOISE_OPTIONS = ["dim", "rows", "offset", "count", "format", "clip", "key-file", "testing-seed", "state", "release",
+NOISE_OPTIONS = ["dim", "memory", "rows", "offset", "count", "format", "clip", "key-file", "testing-seed", "state", "release",
                  "uncalibrated", "replay",
                  "dry-run", "ledger", "budget", "threads", "json", "out", "help"]
-TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "batch-cap", "seed", "unit", "adjacency",
+TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "batch-cap", "seed", "unit", "adjacency", "memory",
                  "clip", "key-file", "testing-seed", "state", "release", "ledger", "budget", "data",
                  "test-data", "label", "user", "hold-out", "features", "cache", "scale",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "precondition", "correct", "schedule", "decay", "clipping", "constraint", "regularizer", "zero-above",
@@ -65,7 +65,7 @@ class Bytes(Case):
             self.json(*at, "--memory", accepted)
         for refused in ("1kk", "GB", "1GBB", "1Gi", "x", "1 GB", "", "9999999T"):
             self.refused(2, *at, "--memory", refused)
-        self.refused(1, *at, "--memory", "1B", says="memory of 1 bytes")
+        self.refused(1, *at, "--memory", "2B", says="memory of 2 bytes")
         self.refused(1, *at, "--memory", "2k", says="memory of 2000 bytes")
 
 

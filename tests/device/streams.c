@@ -55,7 +55,8 @@ const char *const case_names[CASES] = {"identity",
                                        "tvblt",
                                        "tvblt of order 2",
                                        "tvblt, seeds made again",
-                                       "tvblt, shared seeds"};
+                                       "tvblt, shared seeds",
+                                       "taps"};
 
 static dpmf_strategy *blt_of(int64_t steps, int stamps) {
     static const double scale[] = {0.31, 0.17, 0.05}, decay[] = {0.93, 0.5, 0.21};
@@ -80,6 +81,16 @@ static dpmf_strategy *tvblt_of(const dpmf_workload *workload, const dpmf_partici
     return out;
 }
 
+/* Gaps between its taps, and one near the step of the epoch before. */
+static dpmf_strategy *taps_of(const dpmf_workload *workload, const dpmf_participation *participation) {
+    dpmf_optimize_options o = dpmf_optimize_options_defaults();
+    dpmf_optimization found;
+    dpmf_strategy *out = NULL;
+    o.bands = 4;
+    check_ok(dpmf_optimize("taps", workload, participation, &o, &out, &found));
+    return out;
+}
+
 dpmf_mechanism *case_mechanism(int which, int64_t steps) {
     static const char *const family[] = {"identity", "bisr", "toeplitz", "bsr", "bsr", "bsr"};
     dpmf_workload *workload = workload_of(which == 3 || which == 9 ? "momentum:0.9" : "prefix", steps);
@@ -97,6 +108,8 @@ dpmf_mechanism *case_mechanism(int which, int64_t steps) {
         check_ok(dpmf_strategy_create(family[which], workload, &o, &strategy));
     else if (which < 8)
         strategy = blt_of(steps, which == 6 ? 1 : 2);
+    else if (which == 12)
+        strategy = taps_of(workload, participation);
     else
         strategy = tvblt_of(workload, participation, which == 8 ? 4 : 2, which == 11 ? 2 : 0);
     dpmf_mechanism_options about = dpmf_mechanism_options_defaults();

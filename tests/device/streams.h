@@ -19,7 +19,7 @@ void close_the_device(void);
 /* For the row t: NULL on OpenCL devices, streams that take turns on others. */
 void *a_stream(int64_t t);
 
-enum { CASES = 12 };
+enum { CASES = 13 };
 extern const char *const case_names[CASES];
 
 /* Of as many steps, 12 or a multiple. */

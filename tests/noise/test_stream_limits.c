@@ -266,10 +266,95 @@ static void test_memory_grows_with_buffers_alone(void **state) {
     }
 }
 
+/* Rows of `how`, and the bytes that the allocator gave to the stream. */
+static char *rows_and_bytes(const dpmf_strategy *s, const crypto_seed *seed, const setting *how, uint64_t *bytes) {
+    const uint64_t before = dpmf_memory_in_use();
+    const size_t size = (size_t)COUNT * number_size(how);
+    char *rows = malloc(STEPS * size);
+    noise_stream *stream = open_stream(s, seed, how, NULL);
+    *bytes = dpmf_memory_in_use() - before;
+    for (int64_t t = 0; t < STEPS; t++)
+        emit(stream, how, rows + (size_t)t * size);
+    assert_int_equal(noise_stream_state_size(stream), 0);
+    noise_stream_free(stream);
+    return rows;
+}
+
+/*
+ * Without memory for rows the stream makes the same bits as with it, plain and exact, and what the allocator gives it does
+ * not grow with the length of a row: 0 rows are kept. What must keep rows is refused.
+ */
+static void test_a_stream_without_rows_makes_the_same_bits(void **state) {
+    static const int rowless[] = {0, 1, 5, 9, 10, 16, 39}, keeps[] = {7, 19, 21, 22, 25, 28, 31};
+    crypto_seed *seed = open_seed();
+    (void)state;
+    for (size_t k = 0; k < sizeof rowless / sizeof *rowless; k++)
+        for (int kind = 0; kind < 3; kind++) {
+            dpmf_strategy *s = plain_case(rowless[k], STEPS);
+            setting with = plain(kind == 0 ? DPMF_FLOAT32 : DPMF_FLOAT64);
+            if (kind == 2) with.options.exact = 0x1p36;
+            setting without = with, wide = with;
+            without.options.memory = wide.options.memory = DPMF_MEMORY_NO_ROWS;
+            without.options.strict = wide.options.strict = 1;
+            with.options.lookahead = 5;
+            uint64_t more = 0, bytes = 0, all = 0, buffers = 1, wider = 0;
+            char *expected = rows_and_bytes(s, seed, &with, &more), *made = rows_and_bytes(s, seed, &without, &bytes);
+            assert_memory_equal(made, expected, (size_t)(STEPS * COUNT) * number_size(&with));
+            check_ok(noise_stream_memory(s, &without.options, 1, &all, &buffers));
+            assert_int_equal(bytes, all);
+            assert_int_equal(buffers, 0);
+            wide.options.count = (int64_t)1 << 20; /* the announced size is what the allocator gives: above, and the test of it */
+            check_ok(noise_stream_memory(s, &wide.options, 1, &all, &buffers));
+            wide.options.count *= 1000;
+            check_ok(noise_stream_memory(s, &wide.options, 1, &wider, &buffers));
+            assert_int_equal(wider, all);
+            assert_int_equal(buffers, 0);
+            free(expected);
+            free(made);
+            dpmf_strategy_free(s);
+        }
+    for (size_t k = 0; k < sizeof keeps / sizeof *keeps; k++) {
+        dpmf_strategy *s = plain_case(keeps[k], STEPS);
+        setting how = plain(DPMF_FLOAT32);
+        noise_stream *stream = NULL;
+        how.options.memory = DPMF_MEMORY_NO_ROWS;
+        how.options.strict = 1;
+        check_fails(DPMF_ERROR_UNSUPPORTED, noise_stream_create(s, seed, &how.options, NULL, &stream));
+        assert_null(stream);
+        how.options.strict = 0; /* as a preference it changes nothing here */
+        char *rows = all_rows(s, seed, &how);
+        how.options.memory = 0;
+        char *usual = all_rows(s, seed, &how);
+        assert_memory_equal(rows, usual, (size_t)(STEPS * COUNT) * sizeof(float));
+        free(rows);
+        free(usual);
+        dpmf_strategy_free(s);
+    }
+    crypto_seed_close(seed);
+}
+
+/* A limit in bytes: fewer rows are made ahead until it is met; the bits stay; below what one row needs it is refused. */
+static void test_rows_are_made_ahead_as_far_as_memory_allows(void **state) {
+    noise_stream_options o = {.count = (int64_t)1 << 20, .strict = 1};
+    dpmf_strategy *s = plain_case(10, STEPS);
+    uint64_t all = 0, buffers = 0, limit = 0;
+    (void)state;
+    check_ok(noise_stream_memory(s, &o, 1, &all, &buffers));
+    assert_int_equal(buffers, 6 * 4 * (uint64_t)o.count);
+    for (limit = all; buffers > 0; limit = all - 1) {
+        o.memory = limit;
+        check_ok(noise_stream_memory(s, &o, 1, &all, &buffers));
+        assert_true(all <= limit);
+    }
+    o.memory = all - 1;
+    check_fails(DPMF_ERROR_UNSUPPORTED, noise_stream_memory(s, &o, 1, &all, &buffers));
+    dpmf_strategy_free(s);
+}
+
 static void test_any_allocation_of_a_stream_may_fail(void **state) {
     (void)state;
     crypto_seed *seed = open_seed();
-    static const int which[] = {0, 7, 10, 14, 16, 12, 22, 27};
+    static const int which[] = {0, 7, 10, 14, 16, 12, 22, 27, 39};
     for (size_t k = 0; k < sizeof which / sizeof which[0]; k++) {
         dpmf_strategy *s = plain_case(which[k], STEPS);
         noise_stream_options o = plain(DPMF_FLOAT32).options;
@@ -291,6 +376,8 @@ int main(void) {
                                        cmocka_unit_test(test_stream_options_out_of_range_are_refused),
                                        cmocka_unit_test(test_a_stream_takes_the_memory_it_announced),
                                        cmocka_unit_test(test_memory_grows_with_buffers_alone),
+                                       cmocka_unit_test(test_a_stream_without_rows_makes_the_same_bits),
+                                       cmocka_unit_test(test_rows_are_made_ahead_as_far_as_memory_allows),
                                        cmocka_unit_test(test_any_allocation_of_a_stream_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

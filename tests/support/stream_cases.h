@@ -4,6 +4,7 @@
 #define DPMF_TESTS_STREAM_CASES_H
 
 #include "families/blt/blt.h"
+#include "families/taps/taps.h"
 #include "families/tvblt/tvblt.h"
 #include "strategy/strategy.h"
 #include "support/check.h"
@@ -122,6 +123,23 @@ static dpmf_strategy *lowrank_case(int64_t n, int64_t bands, int64_t rank) {
     return s;
 }
 
+/* Four taps with gaps, and one at half of the steps, as of a second epoch. */
+static dpmf_strategy *taps_case(int64_t n, int by_step) {
+    const int64_t lag[] = {0, 1, 3, n / 2 > 3 ? n / 2 : 4};
+    double *weight = calloc((size_t)(n * 4), sizeof(double));
+    uint64_t x = 13;
+    int taps = 0;
+    dpmf_strategy *s = NULL;
+    while (taps < 4 && lag[taps] < n)
+        taps++;
+    for (int64_t t = 0; t < (by_step ? n : 1); t++)
+        for (int i = 0; i < taps; i++)
+            if (!by_step || lag[i] <= t) weight[t * taps + i] = i == 0 ? 1.1 : -check_random(&x) / 4;
+    check_ok(taps_create(n, taps, lag, by_step ? n : 1, weight, &s));
+    free(weight);
+    return s;
+}
+
 /* m <- m/2 + x, y = x + m/4. */
 static void case_step(void *context, int64_t t, int64_t count, const double *x, double *state, double *y) {
     (void)context, (void)t;
@@ -138,7 +156,7 @@ static dpmf_strategy *operator_case(int64_t n, int inverse) {
     return s;
 }
 
-enum { PLAIN_CASES = 40, WRAPPINGS = 4, STREAM_CASES = PLAIN_CASES * WRAPPINGS };
+enum { PLAIN_CASES = 41, WRAPPINGS = 4, STREAM_CASES = PLAIN_CASES * WRAPPINGS };
 
 static dpmf_strategy *plain_case(int which, int64_t n) {
     const double coefficients[] = {1, -0.4, 0.3, 0.2, -0.1, 0.05};
@@ -222,6 +240,8 @@ static dpmf_strategy *plain_case(int which, int64_t n) {
         return tree_case("smooth-binary", n, 0, DPMF_DECODER_RESTART);
     case 38:
         return tree_case("smooth-binary", n, 0, DPMF_DECODER_OPTIMAL);
+    case 39:
+        return taps_case(n, 1);
     default:
         check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_BANDED, n < 6 ? n : 6, coefficients, &s));
         return s;

@@ -33,8 +33,7 @@ static dpmf_status dense_fits(const dpmf_design *d, int *fits) {
     const int64_t n = d->problem.steps;
     double *c = NULL;
     dpmf_strategy *s = NULL;
-    uint64_t bytes = 0;
-    double overhead = 0;
+    design_stream stream = {0};
     dpmf_status status = DPMF_OK;
     *fits = 1;
     if (d->options.memory == 0) return DPMF_OK;
@@ -43,8 +42,8 @@ static dpmf_status dense_fits(const dpmf_design *d, int *fits) {
         for (int64_t u = 0; u <= t; u++)
             c[t * n + u] = u == t ? 2 : 1; /* only where it is not zero matters */
     TRY_DONE(dpmf_strategy_create_dense(n, c, &s));
-    TRY_DONE(design_cost(d, s, &bytes, &overhead));
-    *fits = design_fits(d, bytes);
+    TRY_DONE(design_cost(d, s, &stream));
+    *fits = design_fits(d, stream.bytes, stream.kept);
 done:
     dpmf_strategy_free(s);
     base_free(c);

@@ -69,6 +69,7 @@ int64_t replay_count(const replay_shape *shape);
 replay_view replay_look(const replay_shape *shape, double *parameters);
 
 /* Values at all positions from values at the nodes, `width` numbers each, and the transpose: node += sum over p. */
+void replay_spread(const replay_shape *shape, int width, const double *node, double *position);
 void replay_gather(const replay_shape *shape, int width, const double *position, double *node);
 
 int64_t replay_pair(int e, int g);

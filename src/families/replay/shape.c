@@ -135,7 +135,7 @@ static double locate(const shape_t *s, int64_t p, int *at) {
     return (double)(p - s->node[*at]) / (double)(s->node[*at + 1] - s->node[*at]);
 }
 
-static void replay_spread(const shape_t *s, int width, const double *node, double *position) {
+void replay_spread(const shape_t *s, int width, const double *node, double *position) {
     int at = 0;
     for (int64_t p = 0; p < s->period; p++) {
         double part = locate(s, p, &at);

@@ -69,14 +69,13 @@ static dpmf_status bands_that_fit(const dpmf_design *d, int64_t most, double ove
         c[i] = 1; /* only their number matters */
     while (high - low > 1) {
         int64_t middle = high > 2 * low ? low * 2 : low + (high - low) / 2;
-        uint64_t bytes = 0;
-        double takes = 0;
+        design_stream stream = {0};
         dpmf_strategy *s = NULL;
         TRY_DONE(dpmf_strategy_create_toeplitz(d->problem.steps, DPMF_TOEPLITZ_BANDED, middle, c, &s));
-        status = design_cost(d, s, &bytes, &takes);
+        status = design_cost(d, s, &stream);
         dpmf_strategy_free(s);
         if (status != DPMF_OK) goto done;
-        if (design_fits(d, bytes) && takes <= overhead)
+        if (design_fits(d, stream.bytes, stream.kept) && stream.overhead <= overhead)
             low = middle;
         else
             high = middle;
@@ -200,7 +199,7 @@ static dpmf_status fit_time(sweep *s, dpmf_sampling_kind kind) {
     double allowed = d->options.max_overhead;
     int64_t at = -1;
     for (int64_t i = 0; i < d->count; i++)
-        if (design_fits(d, d->candidates[i].info.memory_bytes) &&
+        if (design_candidate_fits(d, &d->candidates[i]) &&
             (at < 0 || d->candidates[i].compared < d->candidates[at].compared))
             at = i;
     for (int i = 0; i < 3 && at >= 0; i++) {

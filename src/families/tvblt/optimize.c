@@ -462,7 +462,7 @@ static dpmf_status sweep_replayed(dpmf_design *d, int *fast) {
             request.tolerance = d->problem.loss == DPMF_LOSS_MAX ? request.tolerance : 0;
             if (shown && *fast) TRY(design_add_best(d, &request, &noise)); /* as measured, against the model */
         }
-        const int fits = design_fits(d, d->candidates[d->count - 1].info.memory_bytes);
+        const int fits = design_candidate_fits(d, &d->candidates[d->count - 1]);
         if (fits && (!*fast || noise > most || d->problem.steps > PICTURE_STEPS)) break;
     }
     request.buffers = MORE_BUFFERS;
