@@ -615,8 +615,8 @@ const option_row options[OPTION_TOTAL] = {
                              .number_high = 1e6,
                              .preset = "4",
                              .verbs = PLAN | DESIGN | REPORT,
-                             .help = "noise may take this many times as long as independent noise. report: default is "
-                                     "that of the file's design"},
+                             .help = "noise may take this many times as long as independent noise; with --memory 0 default is 20. "
+                                     "report: default is that of the file's design"},
     [OPTION_FAMILIES] = {.name = "families",
                          .kind = KIND_TEXT,
                          .argument = "NAMES",

@@ -78,6 +78,22 @@ class Bytes(Case):
         np.testing.assert_array_equal(rows(m.noise(5000, 1.0, KEY, offset=1234, count=77), 20), wanted[:, 1234:1311])
         self.assertFalse(np.array_equal(rows(m.noise(5000, 1.0, KEY, label="other"), 20), wanted))
 
+    def test_without_memory_the_bytes_are_the_same(self):
+        bisr = mechanism("bisr", bands=8)
+        usual = bisr.noise(DIM, 1.0, KEY)
+        expected = joined([usual.next() for _ in range(20)])
+        for memory in (0, "1GiB"):
+            stream = bisr.noise(DIM, 1.0, KEY, memory=memory)
+            self.assertEqual(joined([stream.next() for _ in range(20)]), expected)
+        with self.assertRaisesRegex(dpmf.errors.UnsupportedError, "keeps [0-9]+ rows"):
+            mechanism("blt").noise(DIM, 1.0, KEY, memory=0)
+        with self.assertRaisesRegex(dpmf.errors.UnsupportedError, "more than the 100 allowed"):
+            bisr.noise(DIM, 1.0, KEY, memory=100)
+        made = dpmf.design(40, 2, 8.0, 1e-6, dim=1000, memory=0, families=["identity", "taps"])
+        report = made.design
+        self.assertEqual((made.family, report.candidates[report.chosen].buffers, made.noise_memory(1000)[1]), ("taps", 0, 0))
+        self.assertIn("normals per number", report.why)
+
     def test_rows_have_the_covariance_of_the_decoder(self):
         """W Z has the covariance W W' x scale^2; false alarm below 1e-9 for each of 400 entries (6.5 standard errors)."""
         m, count = mechanism("toeplitz"), 40000
