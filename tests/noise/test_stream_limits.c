@@ -303,7 +303,8 @@ static void test_a_stream_without_rows_makes_the_same_bits(void **state) {
             check_ok(noise_stream_memory(s, &without.options, 1, &all, &buffers));
             assert_int_equal(bytes, all);
             assert_int_equal(buffers, 0);
-            wide.options.count = (int64_t)1 << 20; /* the announced size is what the allocator gives: above, and the test of it */
+            wide.options.count = (int64_t)1
+                                 << 20; /* the announced size is what the allocator gives: above, and the test of it */
             check_ok(noise_stream_memory(s, &wide.options, 1, &all, &buffers));
             wide.options.count *= 1000;
             check_ok(noise_stream_memory(s, &wide.options, 1, &wider, &buffers));

@@ -24,7 +24,8 @@ static dpmf_strategy *optimize(const char *family, int64_t n, int64_t k, int64_t
     dpmf_strategy *s = NULL;
     o.bands = taps;
     check_ok(dpmf_workload_parse(workload, n, &a));
-    check_ok(dpmf_participation_create(k == 1 ? DPMF_PARTICIPATION_SINGLE : DPMF_PARTICIPATION_CYCLIC, n, k, n / k, &p));
+    check_ok(
+        dpmf_participation_create(k == 1 ? DPMF_PARTICIPATION_SINGLE : DPMF_PARTICIPATION_CYCLIC, n, k, n / k, &p));
     check_ok(dpmf_optimize(family, a, p, &o, &s, found));
     dpmf_participation_free(p);
     dpmf_workload_free(a);
@@ -37,7 +38,8 @@ static dpmf_evaluation evaluate(const dpmf_strategy *s, int64_t k, const char *w
     dpmf_participation *p = NULL;
     dpmf_evaluation e;
     check_ok(dpmf_workload_parse(workload, n, &a));
-    check_ok(dpmf_participation_create(k == 1 ? DPMF_PARTICIPATION_SINGLE : DPMF_PARTICIPATION_CYCLIC, n, k, n / k, &p));
+    check_ok(
+        dpmf_participation_create(k == 1 ? DPMF_PARTICIPATION_SINGLE : DPMF_PARTICIPATION_CYCLIC, n, k, n / k, &p));
     check_ok(dpmf_evaluate(a, p, s, NULL, &e, NULL));
     dpmf_participation_free(p);
     dpmf_workload_free(a);
@@ -103,8 +105,7 @@ static void test_the_gradient_is_that_of_the_loss(void **unused) {
             check_ok(dpmf_workload_apply(a, gram + u * N, gram + u * N));
             check_ok(workload_apply_transpose(a, gram + u * N, gram + u * N));
         }
-        const taps_problem p = {
-            .workload = a, .n = N, .b = periods[c], .k = (N - 1) / periods[c] + 1, .gram = gram};
+        const taps_problem p = {.workload = a, .n = N, .b = periods[c], .k = (N - 1) / periods[c] + 1, .gram = gram};
         check_ok(taps_tune_value(&p, TAPS, lag, &count, NULL, NULL, NULL));
         double *x = calloc((size_t)count, sizeof *x), *g = calloc((size_t)count, sizeof *g);
         double *unread = calloc((size_t)count, sizeof *x);
@@ -136,7 +137,9 @@ static void test_optimized_taps_beat_contiguous_ones_and_keep_to_the_bound(void 
         int64_t n, k, taps;
         const char *workload;
         double gain; /* of the loss over that of bisr, at least */
-    } cases[] = {{120, 4, 2, "prefix", 0.99}, {120, 4, 4, "prefix", 0.95}, {100, 1, 4, "prefix", 0.97},
+    } cases[] = {{120, 4, 2, "prefix", 0.99},
+                 {120, 4, 4, "prefix", 0.95},
+                 {100, 1, 4, "prefix", 0.97},
                  {60, 3, 3, "momentum:0.9", 0.999}};
     (void)unused;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -206,12 +209,11 @@ static void test_taps_that_are_not_searched_for_are_refused(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_taps_are_the_entries_of_the_inverse),
-        cmocka_unit_test(test_taps_out_of_range_are_refused),
-        cmocka_unit_test(test_the_gradient_is_that_of_the_loss),
-        cmocka_unit_test(test_optimized_taps_beat_contiguous_ones_and_keep_to_the_bound),
-        cmocka_unit_test(test_the_sensitivity_holds_against_all_signs),
-        cmocka_unit_test(test_taps_that_are_not_searched_for_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_taps_are_the_entries_of_the_inverse),
+                                       cmocka_unit_test(test_taps_out_of_range_are_refused),
+                                       cmocka_unit_test(test_the_gradient_is_that_of_the_loss),
+                                       cmocka_unit_test(test_optimized_taps_beat_contiguous_ones_and_keep_to_the_bound),
+                                       cmocka_unit_test(test_the_sensitivity_holds_against_all_signs),
+                                       cmocka_unit_test(test_taps_that_are_not_searched_for_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which seeds a row should take when it may take only few, and the best taps.
+ * At which distances the few seeds of a row should be, and the best weights for them.
  *
  * Notation: h = first column of W, with weights w_i at the lags l_i, c = 1/h the one of C; A the workload; b and k as in the
  * cyclic participation; X = C'C. In the first pass the weights are the same at every step. The loss^2 is at most S(c) E(h),
