@@ -739,8 +739,8 @@ typedef enum dpmf_signs { DPMF_SIGNS_AUTO = 0, DPMF_SIGNS_NON_NEGATIVE, DPMF_SIG
 
 typedef struct dpmf_optimize_options {
     dpmf_loss loss;
-    int64_t bands;       /* banded, banded-toeplitz, bisr, lowrank: 1 to steps; taps: entries of a row of C^-1, up to 64 */
-    int buffers;         /* blt: 1 to 16; tvblt: nodes, 1 to 32; lowrank: the rank; 0: the fewest for wanted_ratio */
+    int64_t bands; /* banded, banded-toeplitz, bisr, lowrank: 1 to steps; taps: entries of a row of C^-1, up to 64 */
+    int buffers;   /* blt: 1 to 16; tvblt: nodes, 1 to 32; lowrank: the rank; 0: the fewest for wanted_ratio */
     double wanted_ratio; /* blt, tvblt with buffers 0: loss over the best known, above 1; 0 means 1.001 */
     int shared_seeds;    /* tvblt, several epochs: seeds that a unit's steps share, 1 to 8; 0: replayed seeds */
     dpmf_normalize normalize;
@@ -1335,7 +1335,8 @@ typedef struct dpmf_noise_options {
                           * has the state file: without it the shards are not parts of one row. A state file that is made
                           * gets it, and one that has another salt is refused */
     int state_now; /* 1: a state file that is missing is made at once, before its salt is recorded elsewhere */
-    uint64_t memory; /* bytes that the stream may take: fewer rows are made ahead, which never changes a bit, and one that takes
+    uint64_t
+        memory; /* bytes that the stream may take: fewer rows are made ahead, which never changes a bit, and one that takes
                       * more is refused. DPMF_MEMORY_NO_ROWS: no row is kept, or it is refused. 0: what the design of the mechanism
                       * was limited to, where that can be kept, without a refusal */
 } dpmf_noise_options;
@@ -1715,7 +1716,7 @@ typedef struct dpmf_candidate {
     const char *family;     /* as --family; banded mechanisms: banded or banded-toeplitz */
     dpmf_sampling sampling; /* none: not amplified */
     int64_t bands;          /* 0: not banded */
-    int64_t buffers; /* with DPMF_MEMORY_NO_ROWS: the rows that its stream would keep */
+    int64_t buffers;        /* with DPMF_MEMORY_NO_ROWS: the rows that its stream would keep */
     int normalized;
     int is_search_point; /* 1: a point of a search over bands or buffers, not the family's best of all or of those that fit */
     double sigma;

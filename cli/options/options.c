@@ -605,18 +605,20 @@ const option_row options[OPTION_TOTAL] = {
                        .count_low = 0,
                        .count_high = INT64_MAX,
                        .verbs = PLAN | DESIGN | REPORT | NOISE | TRAIN,
-                       .help = "bytes that the noise stream may take (4GiB, 500M, 1GB, 2g, 1T); 0: no row is kept, seeds "
-                               "are made again. design, train: default is no limit. report, noise: default is that of the "
-                               "file's design"},
-    [OPTION_MAX_OVERHEAD] = {.name = "max-overhead",
-                             .kind = KIND_NUMBER,
-                             .argument = "X",
-                             .number_low = 1.0,
-                             .number_high = 1e6,
-                             .preset = "4",
-                             .verbs = PLAN | DESIGN | REPORT,
-                             .help = "noise may take this many times as long as independent noise; with --memory 0 default is 20. "
-                                     "report: default is that of the file's design"},
+                       .help =
+                           "bytes that the noise stream may take (4GiB, 500M, 1GB, 2g, 1T); 0: no row is kept, seeds "
+                           "are made again. design, train: default is no limit. report, noise: default is that of the "
+                           "file's design"},
+    [OPTION_MAX_OVERHEAD] =
+        {.name = "max-overhead",
+         .kind = KIND_NUMBER,
+         .argument = "X",
+         .number_low = 1.0,
+         .number_high = 1e6,
+         .preset = "4",
+         .verbs = PLAN | DESIGN | REPORT,
+         .help = "noise may take this many times as long as independent noise; with --memory 0 default is 20. "
+                 "report: default is that of the file's design"},
     [OPTION_FAMILIES] = {.name = "families",
                          .kind = KIND_TEXT,
                          .argument = "NAMES",

@@ -50,7 +50,7 @@ int training_unit(training *t) {
 
 /* From the operand: it settles the steps, and what else was given must agree with it. */
 static int mechanism_from_file(training *t) {
-    static const option_id refused[] = {OPTION_WORKLOAD,  OPTION_FAMILY, OPTION_EPSILON,  OPTION_SAMPLING,
+    static const option_id refused[] = {OPTION_WORKLOAD,  OPTION_FAMILY, OPTION_EPSILON,   OPTION_SAMPLING,
                                         OPTION_ADJACENCY, OPTION_EPOCHS, OPTION_BATCH_CAP, OPTION_MEMORY};
     const arguments *given = t->given;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)

@@ -112,7 +112,8 @@ dpmf_status design_bench(const dpmf_design *d, const dpmf_strategy *strategy, do
     const dpmf_precision precision = d->options.precision;
     const int64_t row_bytes = (strategy_buffers(strategy) + 1) * (precision == DPMF_FLOAT64 ? 8 : 4);
     int64_t count = BUFFER_BYTES / row_bytes;
-    const uint64_t memory = d->options.memory == DPMF_MEMORY_NO_ROWS ? DPMF_MEMORY_NO_ROWS : 0; /* bytes are for whole rows */
+    const uint64_t memory =
+        d->options.memory == DPMF_MEMORY_NO_ROWS ? DPMF_MEMORY_NO_ROWS : 0; /* bytes are for whole rows */
     double own = 0, independent = 0;
     dpmf_strategy *identity = NULL;
     dpmf_status status = DPMF_OK;

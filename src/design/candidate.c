@@ -119,9 +119,8 @@ double design_model(noise_work work) {
 
 dpmf_status design_cost(const dpmf_design *d, const dpmf_strategy *strategy, design_stream *out) {
     const uint64_t memory = d->options.memory, own = sizeof(dpmf_noise);
-    const noise_stream_options o = {.precision = d->options.precision,
-                                    .count = d->options.dim,
-                                    .memory = memory > own ? memory - own : memory};
+    const noise_stream_options o = {
+        .precision = d->options.precision, .count = d->options.dim, .memory = memory > own ? memory - own : memory};
     noise_plan plan;
     uint64_t all = 0;
     TRY(noise_stream_memory(strategy, &o, d->threads, &all, NULL));

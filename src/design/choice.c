@@ -50,9 +50,10 @@ static dpmf_status fail_memory(const dpmf_design *d) {
         if (d->candidates[i].info.memory_bytes < d->candidates[least].info.memory_bytes) least = i;
     const dpmf_candidate *c = &d->candidates[least].info;
     if (d->options.memory == DPMF_MEMORY_NO_ROWS)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "design: every candidate of these families keeps rows; without memory for them there are taps, bisr and "
-                         "independent noise (identity)");
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "design: every candidate of these families keeps rows; without memory for them there are taps, bisr and "
+            "independent noise (identity)");
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "design: no candidate fits the memory of %llu bytes; the smallest, %s with %lld buffers, takes "
                      "%llu for rows of %lld numbers",

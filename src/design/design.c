@@ -19,8 +19,7 @@
 #include <string.h>
 
 dpmf_design_options dpmf_design_options_defaults(void) {
-    return (dpmf_design_options){
-        .epochs = 1, .epsilon = 1, .delta = 1e-6, .dim = 1000000, .run = dpmf_run_defaults()};
+    return (dpmf_design_options){.epochs = 1, .epsilon = 1, .delta = 1e-6, .dim = 1000000, .run = dpmf_run_defaults()};
 }
 
 static int designed_place(const dpmf_family *f) {

@@ -159,7 +159,8 @@ static const strategy_family FAMILIES[] = {
      .create = toeplitz_create_bisr,
      .candidates = {.turn = 10, .search = toeplitz_inverse_candidates}},
     {.shown = {.name = DPMF_FAMILY_TAPS,
-               .help = "C^-1 of few entries in a row at chosen distances, the best ones: a noise stream that keeps nothing",
+               .help =
+                   "C^-1 of few entries in a row at chosen distances, the best ones: a noise stream that keeps nothing",
                .listed = "few entries of its inverse at chosen distances",
                .optimized = 9,
                .optimize_bands = 1,

@@ -446,10 +446,11 @@ static dpmf_status plan_with(const dpmf_strategy *strategy, const noise_stream_o
 
 static dpmf_status refuse_memory(const noise_plan *plan, uint64_t memory) {
     if (memory == DPMF_MEMORY_NO_ROWS)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "noise stream: %s keeps %lld rows from step to step, accepted with no memory for rows: "
-                         "strategies whose inverse has few entries in a row (families taps and bisr, independent noise)",
-                         plan->leaf->family, (long long)plan->slots);
+        return base_fail(
+            DPMF_ERROR_UNSUPPORTED,
+            "noise stream: %s keeps %lld rows from step to step, accepted with no memory for rows: "
+            "strategies whose inverse has few entries in a row (families taps and bisr, independent noise)",
+            plan->leaf->family, (long long)plan->slots);
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "noise stream: it takes %lld bytes for rows of %lld numbers, more than the %llu allowed",
                      (long long)plan->total_bytes + NOISE_ALLOCATION, (long long)plan->count,

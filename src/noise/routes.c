@@ -209,8 +209,8 @@ static int takes(const noise_stream *s, const group *g, int64_t u) {
     const shared *head = (const shared *)s->shared;
     for (int r = 0; r < g->rows; r++) {
         const int64_t at = g->factor + (u - g->from[0]) * g->rows + r;
-        const int is_zero =
-            s->plan.size == sizeof(float) ? ((const float *)head->factor)[at] == 0 : ((const double *)head->factor)[at] == 0;
+        const int is_zero = s->plan.size == sizeof(float) ? ((const float *)head->factor)[at] == 0
+                                                          : ((const double *)head->factor)[at] == 0;
         if (u >= g->from[r] && u < g->to[r] && !is_zero) return 1;
     }
     return 0;
@@ -295,8 +295,8 @@ static void filter_recipe(const noise_stream *s, int64_t t, noise_recipe *out) {
     out->kind = DPMF_RECIPE_SUM;
     for (int64_t u = g->from[0]; u < g->to[0]; u++) {
         if (!takes(s, g, u)) continue;
-        memmove(head->factor + (size_t)out->seeds * s->plan.size, head->factor + (size_t)(u - g->from[0]) * s->plan.size,
-                s->plan.size);
+        memmove(head->factor + (size_t)out->seeds * s->plan.size,
+                head->factor + (size_t)(u - g->from[0]) * s->plan.size, s->plan.size);
         out->seed[out->seeds++] = g->seeds + (uint64_t)u;
     }
     out->weights = out->seeds;
@@ -403,8 +403,8 @@ void noise_plan_filter(noise_plan *plan, int64_t lookahead) {
         return;
     }
     int64_t chosen = plan->lags <= FEW_TERMS || leaf->ops->normals != NULL ? 1
-                     : plan->lags < leaf->steps ? noise_at_most(plan->lags - 1, AHEAD_BANDED)
-                                                : noise_at_most(plan->lags - 1, AHEAD_WHOLE);
+                     : plan->lags < leaf->steps                            ? noise_at_most(plan->lags - 1, AHEAD_BANDED)
+                                                                           : noise_at_most(plan->lags - 1, AHEAD_WHOLE);
     plan_rows(plan, chosen, lookahead);
 }
 

@@ -15,8 +15,9 @@ typedef struct noise_stream_options {
     int64_t tile;         /* coordinates of a tile: 0 chosen; never changes a bit */
     const char
         *scratch; /* a directory for pre-generated rows of strategies that do not stream; NULL: regenerate seeds */
-    uint64_t memory; /* 0: any; bytes, or DPMF_MEMORY_NO_ROWS: rows are made ahead as far as it allows; never changes a bit */
-    int strict;      /* 1: a stream that takes more is refused */
+    uint64_t
+        memory; /* 0: any; bytes, or DPMF_MEMORY_NO_ROWS: rows are made ahead as far as it allows; never changes a bit */
+    int strict;   /* 1: a stream that takes more is refused */
     double exact; /* 0, or the size of a seed in grid steps: rows are then whole numbers of them, in double */
     const dpmf_noise_maker *maker; /* NULL, or the maker of the rows: the stream then has only their recipes */
 } noise_stream_options;

@@ -146,7 +146,8 @@ static dpmf_status check(int64_t steps, int64_t taps, const int64_t *lag, int64_
     TRY(base_check_finite(rows * taps, weight, "taps: weight"));
     for (int64_t t = 0; t < rows; t++) {
         if (weight[t * taps] == 0)
-            return base_fail(DPMF_ERROR_ARGUMENT, "taps: W[%lld,%lld] = 0, accepted: not 0", (long long)t, (long long)t);
+            return base_fail(DPMF_ERROR_ARGUMENT, "taps: W[%lld,%lld] = 0, accepted: not 0", (long long)t,
+                             (long long)t);
         for (int64_t i = 1; i < taps && rows > 1; i++)
             if (lag[i] > t && weight[t * taps + i] != 0)
                 return base_fail(DPMF_ERROR_ARGUMENT, "taps: row %lld, tap %lld is left of column 0 but not 0",
@@ -202,8 +203,9 @@ dpmf_status taps_read(const strategy_source *source, dpmf_strategy **out) {
     for (int64_t i = 0; i < count; i++) {
         const double x = lags->values[i];
         if (!(x >= 0 && x < (double)source->steps && x == floor(x)))
-            return base_fail(DPMF_ERROR_FORMAT, "mechanism file: lag %lld is %g, accepted: a whole number below the steps",
-                             (long long)i, x);
+            return base_fail(DPMF_ERROR_FORMAT,
+                             "mechanism file: lag %lld is %g, accepted: a whole number below the steps", (long long)i,
+                             x);
         lag[i] = (int64_t)x;
     }
     const dpmf_status status = taps_create(source->steps, count, lag, weights->shape[0], weights->values, out);

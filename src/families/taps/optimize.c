@@ -68,8 +68,7 @@ dpmf_status taps_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_o
         TRY_DONE(base_alloc_doubles(p.n * taps, "the weights", &weight));
         TRY_DONE(taps_tune(&p, taps, lag, start, weight, &tuned, &found));
     }
-    if (out != NULL)
-        TRY_DONE(taps_create(p.n, taps, lag, by_step ? p.n : 1, by_step ? weight : start, out));
+    if (out != NULL) TRY_DONE(taps_create(p.n, taps, lag, by_step ? p.n : 1, by_step ? weight : start, out));
     *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = iterations + found.iterations,
                                   .optimum_upper = INFINITY};
@@ -85,8 +84,7 @@ enum { MOST = 8 }; /* more take long to search for little gain (docs/noise.md) *
 dpmf_status taps_candidates(dpmf_design *d) {
     const int named = design_is_named(d, DPMF_FAMILY_TAPS);
     double noise = 0;
-    if (!named && (d->options.memory != DPMF_MEMORY_NO_ROWS || !design_is_allowed(d, DPMF_FAMILY_TAPS)))
-        return DPMF_OK;
+    if (!named && (d->options.memory != DPMF_MEMORY_NO_ROWS || !design_is_allowed(d, DPMF_FAMILY_TAPS))) return DPMF_OK;
     for (int64_t taps = 2; taps <= MOST && taps < d->problem.steps; taps *= 2) {
         const search_request request = {.family = DPMF_FAMILY_TAPS,
                                         .bands = taps,

@@ -28,11 +28,11 @@ enum { ROUGHLY = 12, FULLY = 200 }; /* iterations */
 
 typedef struct chooser {
     const taps_problem *p;
-    double *first;           /* of A where it is Toeplitz; NULL: p->gram */
+    double *first; /* of A where it is Toeplitz; NULL: p->gram */
     int64_t list[CANDIDATES_MAX];
     int count;
-    double *pair; /* count x count: M; NaN where it is not known yet */
-    int taps, at[TAPS_MAX]; /* the places of the taps in the list; that of lag 0 first */
+    double *pair;            /* count x count: M; NaN where it is not known yet */
+    int taps, at[TAPS_MAX];  /* the places of the taps in the list; that of lag 0 first */
     double *c, *by_c, *back; /* n each */
 } chooser;
 
@@ -158,7 +158,8 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
 
 static dpmf_status descend(chooser *s, int iterations, double *w, double *f, int *total) {
     const base_objective objective = {s->taps - 1, s, log_loss};
-    const base_minimize_options options = {.gradient = 1e-9, .decrease = 1e-9, .iterations = iterations, .run = s->p->run};
+    const base_minimize_options options = {
+        .gradient = 1e-9, .decrease = 1e-9, .iterations = iterations, .run = s->p->run};
     base_minimum found = {0};
     w[0] = 1;
     TRY(base_minimize(&objective, &options, w + 1, &found));

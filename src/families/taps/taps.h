@@ -27,7 +27,7 @@ DPMF_MUST_CHECK dpmf_status taps_read(const strategy_source *source, dpmf_strate
 /* The problem that both searches are for: cyclic participation (one: b = n) and the RMS loss of any workload. */
 typedef struct taps_problem {
     const dpmf_workload *workload;
-    int64_t n, b, k; /* steps, period, participations */
+    int64_t n, b, k;       /* steps, period, participations */
     const double *weights; /* of the steps; NULL: all ones */
     const dpmf_run *run;
     double *gram; /* n x n: A' diag(weights) A / n; NULL: not made */

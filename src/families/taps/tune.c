@@ -30,12 +30,12 @@ typedef struct tuner {
     replay_shape shape;
     int64_t taps, params;
     const int64_t *lag;
-    int64_t at_once;         /* classes in a block: at least COLUMNS columns together */
-    double *weight, *slope;  /* n x taps: W' and dE/dW' */
+    int64_t at_once;          /* classes in a block: at least COLUMNS columns together */
+    double *weight, *slope;   /* n x taps: W' and dE/dW' */
     double *scale, *by_scale; /* b: d and dE/dd */
-    double *columns;         /* n x n: block by block, step by step, the columns of its classes */
-    double *mixed, *back;    /* n x a block's columns */
-    double *position;        /* epochs x b x taps */
+    double *columns;          /* n x n: block by block, step by step, the columns of its classes */
+    double *mixed, *back;     /* n x a block's columns */
+    double *position;         /* epochs x b x taps */
 } tuner;
 
 /* Classes first..last-1 of a block, and their columns: column (p - first) k + e is that of step p + e b, if there is one. */
