@@ -187,7 +187,7 @@ static void test_the_choice_fits_the_memory(void **state) {
     d = NULL;
     o.families = "blt,banded-toeplitz";
     check_refused("prefix", 120, &o, DPMF_ERROR_UNSUPPORTED, "3000000 bytes; the smallest, ");
-    o.memory = 1;
+    o.memory = 2; /* 1 is DPMF_MEMORY_NO_ROWS */
     o.families = NULL;
     check_refused("prefix", 20, &o, DPMF_ERROR_UNSUPPORTED, "the smallest, identity with 0 buffers");
 }
