@@ -100,12 +100,23 @@ static void take_column(const noise_lazy_law *law, int64_t inputs, int64_t input
     }
 }
 
+/* Factors of a table in float64 may be below 2^-500, or above 2^500: their squares would be 0, or infinite, and the noise 0. */
+static double norm_of(double a, double b) {
+    const double norm = sqrt(a * a + b * b);
+    int e = 0;
+    if (norm > 0x1p-500 && norm < 0x1p500) return norm;
+    frexp(fmax(fabs(a), fabs(b)), &e);
+    a = ldexp(a, -e);
+    b = ldexp(b, -e);
+    return ldexp(sqrt(a * a + b * b), e);
+}
+
 /* L L' + v v' = (L v)(L v)': a rotation of columns j and v makes v[j] = 0, one j after the other. */
 static void add_square(double *l, int64_t size, double *v) {
     for (int64_t j = 0; j < size; j++) {
         const double a = l[j * size + j], b = v[j];
-        const double norm = sqrt(a * a + b * b), c = a / norm, s = b / norm;
-        if (!(norm > 0) || b == 0) continue; /* below 1e-160: a decay that is over */
+        if (b == 0) continue;
+        const double norm = norm_of(a, b), c = a / norm, s = b / norm;
         for (int64_t i = j; i < size; i++) {
             const double held = l[i * size + j];
             l[i * size + j] = c * held + s * v[i];

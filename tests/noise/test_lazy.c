@@ -195,6 +195,33 @@ static void test_the_law_holds_over_long_gaps(void **unused) {
     }
 }
 
+/* float64 allows such factors, whose squares are 0 or infinite: the sum's deviation is the factor times that of factor 1. */
+static void test_tiny_and_large_factors_keep_their_noise(void **unused) {
+    static const double factors[] = {1, 0x1p-900, 0x1p900, 0x1p-520, 0x1p520};
+    (void)unused;
+    for (int i = 0; i < OFFERS; i++) {
+        double factor[N], wanted = 0;
+        dpmf_workload *a = NULL;
+        noise_lazy_law law;
+        check_ok(dpmf_workload_parse(OFFERED[i].workload, N, &a));
+        dpmf_strategy *s = make_strategy(&OFFERED[i], a);
+        check_ok(noise_lazy_open(s, factor, &law));
+        for (int c = 0; c < 5; c++) {
+            for (int t = 0; t < N; t++)
+                factor[t] = factors[c];
+            noise_lazy_begin(&law, N);
+            while (law.from > 0)
+                noise_lazy_back(&law);
+            if (c == 0) wanted = fabs(law.l[0]);
+            assert_true(wanted > 0.1);
+            check_near(fabs(law.l[0]) / factors[c], wanted, 1e-12 * wanted);
+        }
+        noise_lazy_close(&law);
+        dpmf_strategy_free(s);
+        dpmf_workload_free(a);
+    }
+}
+
 /* ---- by simulation ---- */
 
 /* Rows of a table that are touched at random steps, each with its own; draws[v] at the steps time[v]. */
@@ -326,6 +353,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_law_of_draws_at_random_steps_is_that_of_the_sums_between_them),
         cmocka_unit_test(test_the_law_holds_over_long_gaps),
+        cmocka_unit_test(test_tiny_and_large_factors_keep_their_noise),
         cmocka_unit_test(test_draws_of_rows_with_touches_of_their_own_are_white_after_whitening)};
     return cmocka_run_group_tests_name("the law of noise that is drawn late", tests, case_setup, case_teardown);
 }

@@ -180,6 +180,87 @@ static void test_the_sensitivity_holds_against_all_signs(void **unused) {
     dpmf_strategy_free(s);
 }
 
+/* The squared norm of C x where x has these steps and signs; `turn`: of C (x, x'), with step k of x turned by k x turn in the plane. */
+static double moved(const dpmf_strategy *s, int64_t n, unsigned steps, unsigned signs, double turn) {
+    double square = 0;
+    for (int part = 0; part < 2; part++) {
+        double x[32] = {0}, y[32], angle = part == 0 ? 0 : -1.5707963267948966;
+        for (int64_t t = 0; t < n; t++)
+            if ((steps >> t & 1) != 0) {
+                x[t] = ((signs >> t & 1) != 0 ? 1 : -1) * cos(angle);
+                angle += turn;
+            }
+        check_ok(dpmf_strategy_apply(s, x, y));
+        for (int64_t t = 0; t < n; t++)
+            square += y[t] * y[t];
+    }
+    return square;
+}
+
+/* Taps of any sign, which no search makes, and separations that are no period: every pattern with all its signs, on a line and in a plane. */
+static void test_the_sensitivity_of_any_taps_holds_against_every_pattern(void **unused) {
+    enum { SHORT = 10 };
+    const int64_t lag[3] = {0, 1, 4};
+    uint64_t seed = 3;
+    (void)unused;
+    for (int c = 0; c < 48; c++) {
+        const int by_step = c % 2, uses = 1 + c / 2 % 4, apart = 1 + c / 8 % 3;
+        double weight[SHORT * 3] = {0}, largest = 0;
+        dpmf_strategy *s = NULL;
+        dpmf_workload *a = NULL;
+        dpmf_participation *p = NULL;
+        dpmf_evaluation e;
+        for (int t = 0; t < (by_step ? SHORT : 1); t++)
+            for (int i = 0; i < 3; i++)
+                weight[t * 3 + i] = by_step && lag[i] > t ? 0
+                                    : i == 0              ? 1 + check_random(&seed) / 2
+                                                          : check_random(&seed);
+        check_ok(taps_create(SHORT, 3, lag, by_step ? SHORT : 1, weight, &s));
+        check_ok(dpmf_workload_parse("prefix", SHORT, &a));
+        check_ok(dpmf_participation_create(DPMF_PARTICIPATION_MIN_SEPARATION, SHORT, uses, apart, &p));
+        check_ok(dpmf_evaluate(a, p, s, NULL, &e, NULL));
+        assert_true(e.sensitivity.kind == DPMF_EXACT || e.sensitivity.kind == DPMF_UPPER_BOUND);
+        for (unsigned steps = 1; steps < 1u << SHORT; steps++) {
+            int used = 0, last = -SHORT, allowed = 1;
+            for (int t = 0; t < SHORT; t++)
+                if ((steps >> t & 1) != 0) {
+                    allowed = allowed && t - last >= apart;
+                    last = t;
+                    used++;
+                }
+            if (!allowed || used > uses) continue;
+            for (unsigned signs = steps; signs > 0; signs = (signs - 1) & steps)
+                for (int turns = 0; turns < 4; turns++) /* 0 to 120 degrees */
+                    largest = fmax(largest, moved(s, SHORT, steps, signs, turns * 0.6981317007977318));
+        }
+        if (!(sqrt(largest) <= e.sensitivity.value * (1 + 1e-12)))
+            fail_msg("case %d: sensitivity %.17g, a pattern moves %.17g", c, e.sensitivity.value, sqrt(largest));
+        dpmf_participation_free(p);
+        dpmf_workload_free(a);
+        dpmf_strategy_free(s);
+    }
+}
+
+/* Where C overflows there is no sensitivity, and no answer. */
+static void test_taps_whose_matrix_overflows_are_refused(void **unused) {
+    const int64_t lag[2] = {0, 1};
+    double weight[N * 2] = {0};
+    dpmf_strategy *s = NULL;
+    dpmf_workload *a = NULL;
+    dpmf_evaluation e;
+    (void)unused;
+    for (int t = 0; t < N; t++)
+        weight[2 * t] = 1, weight[2 * t + 1] = t == 0 ? 0 : t % 2 ? 1e20 : -1e20;
+    check_ok(dpmf_workload_parse("prefix", N, &a));
+    check_ok(taps_create(N, 2, lag, N, weight, &s));
+    check_fails(DPMF_ERROR_NUMERICAL, dpmf_evaluate(a, NULL, s, NULL, &e, NULL));
+    dpmf_strategy_free(s);
+    s = NULL;
+    check_fails(DPMF_ERROR_ARGUMENT, taps_create(N, 2, lag, 1, weight + 2, &s));
+    assert_null(s);
+    dpmf_workload_free(a);
+}
+
 static void test_taps_that_are_not_searched_for_are_refused(void **unused) {
     dpmf_workload *a = NULL, *scheduled = NULL;
     dpmf_participation *p = NULL, *one = NULL, *long_one = NULL;
@@ -214,6 +295,8 @@ int main(void) {
                                        cmocka_unit_test(test_the_gradient_is_that_of_the_loss),
                                        cmocka_unit_test(test_optimized_taps_beat_contiguous_ones_and_keep_to_the_bound),
                                        cmocka_unit_test(test_the_sensitivity_holds_against_all_signs),
+                                       cmocka_unit_test(test_the_sensitivity_of_any_taps_holds_against_every_pattern),
+                                       cmocka_unit_test(test_taps_whose_matrix_overflows_are_refused),
                                        cmocka_unit_test(test_taps_that_are_not_searched_for_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
