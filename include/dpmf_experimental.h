@@ -218,7 +218,7 @@ DPMF_API dpmf_lazy_info dpmf_lazy_get(const dpmf_lazy *lazy);
 /* The buffers in a file, as secret as the key, right after a flush (else refused), beside the table that the caller saves. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lazy_save(dpmf_lazy *lazy, const char *path);
 
-/* Goes to the step of the file; the table must be the one that was saved beside it. */
+/* Goes to the step of the file; the table must be the one that was saved beside it. Refused while noise is pending. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lazy_load(dpmf_lazy *lazy, const char *path);
 
 /* ------------------------------------------------------------------------------------------------------------------

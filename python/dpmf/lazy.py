@@ -200,7 +200,7 @@ class LazyNoise(Object):
             c.dpmf_lazy_save(self._handle, path_bytes(path, optional=False))
 
     def load(self, path: "Union[str, os.PathLike[str]]") -> None:
-        """Goes to the step of a saved file; the table must be the one that was saved beside it."""
+        """Goes to the step of a saved file; the table must be the one that was saved beside it. Refused while noise is pending."""
         with self._lock:
             c.dpmf_lazy_load(self._handle, path_bytes(path, optional=False))
 

@@ -190,6 +190,18 @@ class Embeddings(Case):
         table.flush()
         self.assertTrue(torch.equal(table.weight, wanted))
 
+    def test_loading_forgets_no_noise_that_is_pending(self):
+        table = self.embedding()
+        table.save_noise(self.folder / "noise")
+        self.one_step(table, torch.tensor([1]))
+        with self.assertRaisesRegex(dpmf.ArgumentError, "1 steps has not been flushed"):
+            table.load_noise(self.folder / "noise")
+        with self.assertRaises(dpmf.StateError):
+            table.state_dict()
+        table.flush()
+        table.load_noise(self.folder / "noise")
+        self.assertEqual((table.noise.step, table.pending), (0, False))
+
     def test_make_private_and_unfit_embeddings_are_refused(self):
         m = dpmf.evaluate("blt-rational", 20, sigma=1.0)
         model = torch.nn.Sequential(self.embedding(), torch.nn.Linear(WIDTH, 2))

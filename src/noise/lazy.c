@@ -466,6 +466,12 @@ dpmf_status dpmf_lazy_load(dpmf_lazy *lazy, const char *path) {
     if (lazy == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "lazy noise: the stream is NULL");
     TRY(noise_check_usable(lazy->noise));
     if (path == NULL || *path == '\0') return base_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path is NULL or empty");
+    if (lazy->flushed != lazy->step) /* the table would count as one that has all of its noise */
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "checkpoint: the noise of %" PRId64
+                         " steps has not been flushed, and would be forgotten: load "
+                         "into a new stream, or after dpmf_lazy_flush",
+                         lazy->step - lazy->flushed);
     TRY(crypto_secret_load(path, WHAT, &bytes, &size));
     TRY_DONE(check_bytes(lazy, path, bytes, size));
     TRY_DONE(adopt(lazy, bytes));
