@@ -174,7 +174,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_arrived(dpmf_noise *noise);
  * (DPMF_ERROR_UNSUPPORTED): those whose rows need seeds of earlier steps again (dense, fft, replayed seeds) or more buffers, users'
  * operators, the exact release and shards. Of the options, precision (of the table and the buffers), label, state, replay,
  * key_file, rows_may_repeat, run.threads, uncalibrated, salt and state_now are used; the others must not be set. Each table
- * needs its own label, and its own state file.
+ * needs its own label, and its own state file. A table of floats above 2^20 x the noise of a step loses noise to rounding: take doubles.
  *
  * The draws depend on the history: the touched rows of every step, and the factors. With a state file each flush is bound, on the disk and
  * before it is given, to a hash of the history and the table before it. After a crash the run continues from the checkpoint of

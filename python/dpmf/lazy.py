@@ -55,7 +55,8 @@ abi.FUNCTIONS.update(
 class LazyNoise(Object):
     """The noise of a table of `rows` rows of `width` numbers. A draw takes 1 + buffers normals, however many steps were missed.
 
-    After a flush the table has the law that it has if every step's noise is added to all of it. Which rows were touched depends on the
+    After a flush the table has the law that it has if every step's noise is added to all of it, up to the rounding of the table: a
+    float32 table whose numbers are above 1e6 x the noise of a step loses noise, and needs float64. Which rows were touched depends on the
     data: nothing of a table may leave while `pending` is True, nor what a model computes with it.
 
     mechanism   up to 16 buffers: independent noise, BLT, TV-BLT, few bands, trees, ...; dense, FFT and replayed seeds are refused

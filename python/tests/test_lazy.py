@@ -109,9 +109,9 @@ class Tables(Case):
 
 @unittest.skipIf(torch is None, "torch is not installed")
 class Embeddings(Case):
-    def embedding(self, sigma=1.0, **options):
+    def embedding(self, **options):
         torch.manual_seed(1)
-        m = dpmf.evaluate("blt-rational", 20, sigma=sigma)
+        m = dpmf.evaluate("blt-rational", 20, sigma=1.0)
         return dpmf.torch.SparseEmbedding(torch.nn.Embedding(ROWS, WIDTH), m, 1.0, KEY, **options)
 
     def one_step(self, table, ids):
@@ -151,9 +151,8 @@ class Embeddings(Case):
         self.assertTrue(torch.equal(before["weight"], held) and torch.equal(weight, held))
 
     def test_without_noise_to_speak_of_it_is_sgd(self):
-        table, plain = self.embedding(sigma=1e-9), torch.nn.Embedding(ROWS, WIDTH)
-        with torch.no_grad():
-            plain.weight.copy_(table.weight)
+        m, plain = dpmf.evaluate("blt-rational", 20, sigma=1e-9), torch.nn.Embedding(ROWS, WIDTH, dtype=torch.float64)
+        table = dpmf.torch.SparseEmbedding(plain, m, 1.0, KEY)
         optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
         for t in range(20):
             ids = torch.tensor([t, 3, 3, 59 - t])
@@ -189,6 +188,21 @@ class Embeddings(Case):
         self.one_step(table, torch.tensor([2, 5]))
         table.flush()
         self.assertTrue(torch.equal(table.weight, wanted))
+
+    def test_noise_that_float32_would_round_away_is_refused(self):
+        m = dpmf.evaluate("identity", 200, sigma=1.0)
+        ids, sums = torch.tensor([0]), torch.ones(1, 20)
+        table = dpmf.torch.SparseEmbedding(torch.ones(1, 20), m, 1.0, KEY)
+        with self.assertRaisesRegex(dpmf.ArgumentError, "float64 table"):
+            table.step(ids, sums, 8e-9)
+        self.assertEqual((table.noise.step, table.pending), (0, False))
+        table.step(ids, sums, 1e-5)
+        table = dpmf.torch.SparseEmbedding(torch.ones(1, 20, dtype=torch.float64), m, 1.0, KEY)
+        for _ in range(200):
+            table(ids)
+            table.step(ids, 0 * sums, 8e-9)
+        table.flush()
+        self.assertGreater(float((table.weight - 1).std()), 0.5 * 8e-9 * 200**0.5)
 
     def test_loading_forgets_no_noise_that_is_pending(self):
         table = self.embedding()

@@ -19,6 +19,7 @@ PENDING = (
     "the table of this embedding misses the noise of %d steps, and which of its rows have it depends on the data: call flush() before %s"
 )
 KINDS = (torch.float32, torch.float64)
+FINEST = 2.0**-20  # of a float32 table's largest number: it is rounded to 2^-24 of each, and noise below that would vanish
 
 
 class SparseEmbedding(torch.nn.Module):
@@ -36,6 +37,9 @@ class SparseEmbedding(torch.nn.Module):
     embedding   torch.nn.Embedding, or its table: float32 or float64 on the CPU. Its numbers are copied
     mechanism, clip_norm, key, state, replay, label, threads, uncalibrated   as for LazyNoise: clip_norm bounds a unit's gradient over this table
                 and everything else that is trained, and what is beside it needs its own noise of the same mechanism and clip norm
+
+    A float32 table rounds gradients and noise one after the other, which the guarantee does not cover: where rate x the noise's scale is
+    near 1e-7 of its numbers, the rounding can reveal a unit. Below 2^-20 of the largest one a step is refused: give a float64 table.
 
     `sums` are divided by nothing: `rate` is the learning rate over the batch. Momentum, Adam and weight decay, which change rows
     that no example read, are not offered.
@@ -74,6 +78,11 @@ class SparseEmbedding(torch.nn.Module):
             mechanism, *self._table.shape, clip_norm, key, dtype=str(self._table.dtype), state=state, replay=replay, label=label,
             threads=threads, uncalibrated=uncalibrated,
         )  # fmt: skip
+        self._note_size()
+
+    def _note_size(self) -> None:
+        """Of a table without pending noise: what a refusal says of it is public."""
+        self._largest = float(self._table.abs().max())
 
     @property
     def pending(self) -> bool:
@@ -118,12 +127,19 @@ class SparseEmbedding(torch.nn.Module):
             )
         if len(rows) and not (0 <= int(rows.min()) and int(rows.max()) < len(self._table)):
             raise errors.ArgumentError("rows of %d to %d, accepted: 0 to %d" % (int(rows.min()), int(rows.max()), len(self._table) - 1))
+        noise = abs(rate) * self.noise.scale
+        if self._table.dtype == torch.float32 and 0 < noise < FINEST * self._largest:
+            raise errors.ArgumentError(
+                "rate = %g: the noise of a step has deviation %.3g, and numbers of %.3g in float32 would lose it to rounding (accepted: "
+                "2^-20 of them or more); give a float64 table" % (rate, noise, self._largest)
+            )
         self.noise.next(-rate)
         self._table.index_add_(0, rows.detach().cpu(), sums.detach().to(self._table), alpha=-rate)
 
     def flush(self) -> None:
         """Adds all noise that is owed: before every save, state_dict and evaluation."""
         self.noise.flush_(self._table)
+        self._note_size()
 
     def save_noise(self, path: "Union[str, os.PathLike[str]]") -> None:
         """What a resumed run needs beside the state_dict of this moment, as secret as the key; refused while noise is pending."""
@@ -158,6 +174,7 @@ class SparseEmbedding(torch.nn.Module):
         else:
             with torch.no_grad():
                 self._table.copy_(state_dict[name])
+            self._note_size()
 
     def _apply(self, function: Any, recurse: bool = True) -> "SparseEmbedding":
         """model.to(...): the table stays on the CPU in its own precision."""
