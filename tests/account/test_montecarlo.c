@@ -293,6 +293,25 @@ static void test_claims_of_tilted_samples(void **unused) {
     free(gram);
 }
 
+/* So little noise that losses are beyond the range of doubles: what is no number is the largest loss, and the claim is not shown. */
+static void test_losses_beyond_doubles_show_nothing(void **unused) {
+    static const double apart[4] = {1, 0, 0, 1}, columns[6] = {1, 0.5, 1, 0.5, 1, 0},
+                        sigmas[] = {1e-150, 1e-155, 1e-200};
+    const montecarlo_options options = {.confidence = 0.999, .seed = 5, .run = &ONE};
+    (void)unused;
+    for (int i = 0; i < 9; i++) {
+        const double sigma = sigmas[i / 3];
+        const montecarlo_scheme schemes[] = {bins_of(sigma, 2, apart), separated_of(sigma, 3, 2, 2, 0.2, 1, columns),
+                                             separated_of(sigma, 3, 2, 2, 0.01, 0, columns)};
+        double found = 0;
+        int shown = 7;
+        check_ok(montecarlo_shows(&schemes[i % 3], 1, 1e-3, &options, &shown, &found));
+        assert_true(!shown && found > 1e-2);
+        check_ok(montecarlo_delta(&schemes[i % 3], 1, &options, &found));
+        assert_true(found > 1e-2);
+    }
+}
+
 /* Few bins at delta = 1e-6: the tilted samples find it to a few percent where 2e5 plain ones see nothing. */
 static void test_tilted_samples_find_a_small_delta(void **unused) {
     double *gram = toeplitz_gram(2, 2, 2, HALF), m[2][2] = {{1, 0.5}, {0, 1}}, exact[2];
@@ -485,6 +504,7 @@ int main(void) {
                                        cmocka_unit_test(test_simulated_bounds_are_above_the_truth_and_near),
                                        cmocka_unit_test(test_true_claims_are_shown_and_false_ones_are_not),
                                        cmocka_unit_test(test_claims_of_tilted_samples),
+                                       cmocka_unit_test(test_losses_beyond_doubles_show_nothing),
                                        cmocka_unit_test(test_tilted_samples_find_a_small_delta),
                                        cmocka_unit_test(test_where_nothing_is_amplified_the_gaussian_is_the_answer),
                                        cmocka_unit_test(test_simulations_have_the_same_bits_for_any_threads),

@@ -305,14 +305,14 @@ static double log_mean(const montecarlo_draws *draws, double s, const double *v)
 
 static double remove_value(const montecarlo_draws *draws, const double *v) {
     const double ratio = log_mean(draws, 1, v), s = draws->tilt_remove;
-    if (!(ratio > draws->epsilon)) return 0;
+    if (ratio <= draws->epsilon) return 0;
     const double log_weight = s > 1 ? ratio - log_mean(draws, s, v) : 0;
     return montecarlo_draws_value(ratio - draws->epsilon, log_weight, draws->log_most_remove);
 }
 
 static double add_value(const montecarlo_draws *draws, const double *v) {
     const double ratio = log_mean(draws, 1, v), t = draws->tilt_add;
-    if (!(-ratio > draws->epsilon)) return 0;
+    if (-ratio <= draws->epsilon) return 0;
     const double half_precision = 0.5 / (draws->scheme.sigma * draws->scheme.sigma);
     double sum = 0;
     for (int64_t j = 0; j < draws->scheme.bins; j++)

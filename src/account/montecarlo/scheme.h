@@ -103,9 +103,9 @@ static inline double montecarlo_bet(int i) {
 
 #define MONTECARLO_EXPONENT_MAX 200.0 /* of the exponentials of kernels/sample/sample.h */
 
-/* The value of one sample from ln of its ratio, weight and bound. */
+/* The value of one sample from ln of its ratio, weight and bound. What is no number, beyond the range of doubles, has the largest. */
 static inline double montecarlo_draws_value(double excess, double log_weight, double log_most) {
-    if (!(excess > 0)) return 0;
+    if (excess <= 0) return 0;
     return fmin(exp(log_weight - log_most) * -expm1(-excess), 1); /* above 1 by rounding only */
 }
 

@@ -140,13 +140,14 @@ static void join_steps(const montecarlo_draws *draws, const double *uniforms, do
 }
 
 static void remove_values(const montecarlo_draws *draws, const double *outcomes, double *window, double value[LANES]) {
-    double ratio[LANES], proposal[LANES], largest = -INFINITY;
+    double ratio[LANES], proposal[LANES];
+    int any = 0;
     montecarlo_separated_log_ratios(draws, 1, outcomes, window, ratio);
     for (int k = 0; k < LANES; k++) {
-        largest = fmax(largest, ratio[k]);
+        any = any || !(ratio[k] <= draws->epsilon); /* NaN too */
         value[k] = 0;
     }
-    if (!(largest > draws->epsilon)) return;
+    if (!any) return;
     const int tilted = draws->tilt_remove > 1;
     if (tilted) montecarlo_separated_log_ratios(draws, draws->tilt_remove, outcomes, window, proposal);
     for (int k = 0; k < LANES; k++) {
@@ -159,18 +160,19 @@ static void remove_values(const montecarlo_draws *draws, const double *outcomes,
 static void add_values(const montecarlo_draws *draws, const double *outcomes, double *window, double value[LANES]) {
     const montecarlo_scheme *scheme = &draws->scheme;
     const double half_precision = 0.5 / (scheme->sigma * scheme->sigma), t = draws->tilt_add;
-    double projection[LANES] = {0}, ratio[LANES], least = INFINITY;
+    double projection[LANES] = {0}, ratio[LANES];
+    int any = 0;
     for (int64_t i = 0; i < scheme->steps; i++) {
         const double factor = draws->mean[i] / scheme->sigma;
         for (int k = 0; k < LANES; k++)
             projection[k] += factor * outcomes[i * LANES + k];
     }
+    const double slack = 1e-9; /* of rounding: a sample that is evaluated for nothing costs little */
     for (int k = 0; k < LANES; k++) {
-        least = fmin(least, projection[k]);
+        any = any || !(projection[k] - half_precision * draws->mean_square > slack - draws->epsilon); /* NaN too */
         value[k] = 0;
     }
-    const double slack = 1e-9; /* of rounding: a sample that is evaluated for nothing costs little */
-    if (least - half_precision * draws->mean_square > slack - draws->epsilon) return;
+    if (!any) return;
     montecarlo_separated_log_ratios(draws, 1, outcomes, window, ratio);
     for (int k = 0; k < LANES; k++) {
         value[k] = montecarlo_draws_value(-ratio[k] - draws->epsilon,
