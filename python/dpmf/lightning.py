@@ -87,8 +87,15 @@ class PrivateModule(lightning.LightningModule):
         drive(self.private)
 
     def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:
-        """Tensors that are moved keep the step that they were drawn for."""
-        step, moved = mark_of(flatten(batch)[0]), super().transfer_batch_to_device(batch, device, dataloader_idx)
+        """Tensors that are moved keep the step that they were drawn for, which all of them must have."""
+        parts = flatten(batch)[0]
+        step = mark_of(parts)
+        if step is not None and any(mark_of([part]) is None for part in parts):
+            raise errors.StateError(
+                "a part of this batch is not from the sampler: fit() takes one loader, dpmf.torch.data_loader(data, sampler). Examples of "
+                "another one would take part in steps that the mechanism does not know"
+            )
+        moved = super().transfer_batch_to_device(batch, device, dataloader_idx)
         return moved if step is None else marked(moved, step)
 
     def training_step(self, batch: Any, batch_idx: int) -> None:

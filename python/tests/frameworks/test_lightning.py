@@ -49,6 +49,14 @@ class Model(dpmf.lightning.PrivateModule):
         self.log("val_loss", torch.nn.functional.cross_entropy(self(batch[0]), batch[1]))
 
 
+class Second(Model):
+    """Its examples are those of the plain one of two loaders."""
+
+    def parts_of(self, batch):
+        x, y = batch["plain"] if isinstance(batch, dict) else batch[0]
+        return x, (y,)
+
+
 def flat(model):
     return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
 
@@ -158,6 +166,12 @@ class Lightning(Case):
         plain = torch.utils.data.DataLoader(DATA, batch_size=6)
         self.refused(dpmf.StateError, "not from the sampler", self.fit, Model(), plain)
         self.refused(dpmf.ArgumentError, "BatchSampler", self.fit, Model(sampler=plain), plain)
+        # Several loaders at once: what the second gives was drawn for no step.
+        for both in (lambda own: {"own": own, "plain": plain}, lambda own: [plain, own]):
+            model = Second()
+            before = flat(model)
+            self.refused(dpmf.StateError, "a part of this batch is not from the sampler", self.fit, model, both(dpmf.torch.data_loader(DATA, model.sampler)))
+            self.assertTrue(torch.equal(flat(model), before))
         # Lightning itself refuses these with manual optimization.
         for option in ({"accumulate_grad_batches": 2}, {"gradient_clip_val": 1.0}):
             with self.subTest(option), self.assertRaisesRegex(Exception, "manual optimization"):
