@@ -18,7 +18,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional, Tuple
+import inspect
+from typing import Any, Mapping, Optional, Sequence, Tuple, Union
 
 import lightning
 
@@ -30,6 +31,8 @@ from .torch.driven import drive
 from .torch.pytree import flatten
 
 PRECISIONS = ("32-true", "64-true", "bf16-mixed", "bf16-true")
+#: Arguments that are no hyperparameters: the key, or what holds it. Checkpoints and loggers keep those.
+SECRET = ("private", "key", "sampler")
 #: Hooks around a gradient that is not formed here.
 UNUSED = (
     "training_step", "backward", "optimizer_step", "optimizer_zero_grad", "configure_gradient_clipping", "on_before_backward",
@@ -54,6 +57,15 @@ class PrivateModule(lightning.LightningModule):
     def parts_of(self, batch: Any) -> Tuple[Any, Tuple[Any, ...]]:
         """(inputs, targets) of a batch; override it for others than a mapping, which has no targets, and (inputs, *targets)."""
         return (batch[0], tuple(batch[1:])) if isinstance(batch, (tuple, list)) else (batch, ())
+
+    def save_hyperparameters(self, *names: Any, ignore: Union[Sequence[str], str, None] = None, frame: Any = None, **more: Any) -> None:
+        """Lightning's, without the key of the run, by which anybody with a checkpoint could take the noise off."""
+        for name in names:
+            if isinstance(name, str) and name in SECRET:
+                raise errors.ArgumentError("save_hyperparameters: %r would put the key of the run into checkpoints and logs; leave it out" % name)
+        frame = frame or inspect.currentframe().f_back  # type: ignore[union-attr]
+        left_out = (ignore,) if isinstance(ignore, str) else tuple(ignore or ())
+        super().save_hyperparameters(*names, ignore=[*left_out, *SECRET], frame=frame, **more)
 
     def on_fit_start(self) -> None:
         """The optimizer is as it will be, and its state has not been loaded yet."""

@@ -123,6 +123,27 @@ class Lightning(Case):
         with self.assertRaisesRegex(dpmf.StateError, "no noise state"):
             self.fit(Model(), resume=self.folder / "other.ckpt")
 
+    def test_the_key_is_no_hyperparameter(self):
+        """Checkpoints hold hyperparameters, and with the key anybody could take the noise off."""
+        secret = bytes(KEY)
+
+        class Saved(Model):
+            def __init__(self, width=3, **private):
+                super().__init__(**private)
+                self.save_hyperparameters(ignore="mechanism")
+
+        class Named(Model):
+            def __init__(self, width=3, key=None):
+                super().__init__(key)
+                self.save_hyperparameters("width", "key")
+
+        self.refused(dpmf.ArgumentError, "the key of the run into checkpoints", Named, key=secret)
+        kept = lightning.pytorch.callbacks.ModelCheckpoint(self.folder, "{step}", every_n_train_steps=3, save_top_k=-1)
+        model = Saved(mechanism=MECHANISM, key=secret, clip_norm=1.0)
+        self.fit(model, callbacks=[kept], enable_checkpointing=True)
+        saved = torch.load(self.folder / "step=3.ckpt", weights_only=False)["hyper_parameters"]
+        self.assertEqual(saved, {"clip_norm": 1.0, "width": 3})
+
     def test_what_would_step_without_noise(self):
         class Automatic(Model):
             def training_step(self, batch, index):
