@@ -293,22 +293,28 @@ static void test_claims_of_tilted_samples(void **unused) {
     free(gram);
 }
 
-/* So little noise that losses are beyond the range of doubles: what is no number is the largest loss, and the claim is not shown. */
+/* So little noise that numbers leave the range of doubles: a claim was shown where they became NaN or infinite. */
 static void test_losses_beyond_doubles_show_nothing(void **unused) {
-    static const double apart[4] = {1, 0, 0, 1}, columns[6] = {1, 0.5, 1, 0.5, 1, 0},
-                        sigmas[] = {1e-150, 1e-155, 1e-200};
+    static const double sigmas[] = {1e-120, 1e-141, 1e-155, 1e-200};
     const montecarlo_options options = {.confidence = 0.999, .seed = 5, .run = &ONE};
     (void)unused;
-    for (int i = 0; i < 9; i++) {
-        const double sigma = sigmas[i / 3];
-        const montecarlo_scheme schemes[] = {bins_of(sigma, 2, apart), separated_of(sigma, 3, 2, 2, 0.2, 1, columns),
-                                             separated_of(sigma, 3, 2, 2, 0.01, 0, columns)};
-        double found = 0;
-        int shown = 7;
-        check_ok(montecarlo_shows(&schemes[i % 3], 1, 1e-3, &options, &shown, &found));
-        assert_true(!shown && found > 1e-2);
-        check_ok(montecarlo_delta(&schemes[i % 3], 1, &options, &found));
-        assert_true(found > 1e-2);
+    for (int i = 0; i < 8; i++) { /* the second with columns as small as the noise */
+        const double sigma = sigmas[i / 2], c = i % 2 == 0 ? 1 : 1e6 * sigma;
+        const double apart[4] = {c * c, 0, 0, c * c}, columns[6] = {c, 0.5 * c, c, 0.5 * c, c, 0};
+        const montecarlo_scheme schemes[] = {bins_of(sigma, 2, apart), separated_of(sigma, 3, 2, 2, 0.2, 1, columns)};
+        for (int k = 0; k < 2; k++) {
+            double found = 0;
+            int shown = 0;
+            if (i == 1) {
+                check_ok(montecarlo_shows(&schemes[k], 1, 1e-3, &options, &shown, &found));
+                assert_true(!shown && found > 1e-2);
+            } else if (c > 1e-150) {
+                check_fails(DPMF_ERROR_NUMERICAL, montecarlo_shows(&schemes[k], 1, 1e-3, &options, &shown, &found));
+                check_message("sigma");
+            } else {
+                check_fails(DPMF_ERROR_NUMERICAL, montecarlo_delta(&schemes[k], 1, &options, &found));
+            }
+        }
     }
 }
 

@@ -33,6 +33,9 @@
 #include <math.h>
 #include <string.h>
 
+static const double SIGMA_LEAST = 1e-140,
+                    LOSS_MOST = 1e200; /* their squares and quotients are far from the ends of doubles */
+
 static int finite_all(int64_t count, const double *x) {
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(x[i])) return 0;
@@ -98,6 +101,10 @@ static dpmf_status check_separated(const montecarlo_scheme *scheme) {
 static dpmf_status check_scheme(const montecarlo_scheme *scheme) {
     if (!(scheme->sigma > 0 && scheme->sigma <= DBL_MAX))
         return base_fail(DPMF_ERROR_ARGUMENT, "sigma = %g: positive and finite is accepted", scheme->sigma);
+    if (!(scheme->sigma >= SIGMA_LEAST && scheme->sigma <= 1 / SIGMA_LEAST))
+        return base_fail(DPMF_ERROR_NUMERICAL,
+                         "sigma = %g on C x: simulations accept %g to %g, whose squares are doubles", scheme->sigma,
+                         SIGMA_LEAST, 1 / SIGMA_LEAST);
     return scheme->kind == MONTECARLO_SCHEME_BINS ? check_bins(scheme) : check_separated(scheme);
 }
 
@@ -200,6 +207,10 @@ dpmf_status montecarlo_draws_create(const montecarlo_scheme *scheme, montecarlo_
     montecarlo_draws s = {.scheme = *scheme, .kernels = kernels_sample_get()};
     dpmf_status status = check_scheme(scheme);
     if (status == DPMF_OK) status = scheme->kind == MONTECARLO_SCHEME_BINS ? prepare_bins(&s) : prepare_separated(&s);
+    if (status == DPMF_OK && !(s.largest / (scheme->sigma * scheme->sigma) <= LOSS_MOST))
+        status = base_fail(DPMF_ERROR_NUMERICAL,
+                           "sigma = %g is too small for columns of norm %g: simulations would overflow", scheme->sigma,
+                           sqrt(s.largest));
     if (status != DPMF_OK) {
         montecarlo_draws_free(&s);
         return status;
