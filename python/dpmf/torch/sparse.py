@@ -39,7 +39,8 @@ class SparseEmbedding(torch.nn.Module):
                 and everything else that is trained, and what is beside it needs its own noise of the same mechanism and clip norm
 
     A float32 table rounds gradients and noise one after the other, which the guarantee does not cover: where rate x the noise's scale is
-    near 1e-7 of its numbers, the rounding can reveal a unit. Below 2^-20 of the largest one a step is refused: give a float64 table.
+    near 1e-7 of its numbers, the rounding can reveal a unit. Where the scale is below 2^-20 of the largest number, the
+    step is refused: give a float64 table.
 
     `sums` are divided by nothing: `rate` is the learning rate over the batch. Momentum, Adam and weight decay, which change rows
     that no example read, are not offered.
