@@ -152,11 +152,11 @@ static void by_entropy(double radius, int64_t dim, double largest, float *z, flo
 }
 
 void train_leader_weights(const train_leader *leader, int64_t dim, double threshold, float *z, float *weights) {
-    double largest = -INFINITY;
+    float largest = -INFINITY;
     int finite = isfinite(threshold);
     for (int64_t i = 0; i < dim; i++) {
         finite &= isfinite(z[i]) != 0;
-        largest = fmax(largest, (double)z[i]);
+        largest = fmaxf(largest, z[i]); /* a float: gcc 12 for aarch64 fails on the larger of doubles made of floats */
     }
     if (!finite) { /* a constraint must not hide it */
         for (int64_t i = 0; i < dim; i++)
@@ -175,9 +175,9 @@ void train_leader_weights(const train_leader *leader, int64_t dim, double thresh
         break;
     case DPMF_WEIGHTS_SIMPLEX:
         if (leader->regularizer == DPMF_REGULARIZER_ENTROPY)
-            by_entropy(leader->radius, dim, largest, z, weights);
+            by_entropy(leader->radius, dim, (double)largest, z, weights);
         else
-            to_simplex(leader->radius, dim, largest, leader->room, z, weights);
+            to_simplex(leader->radius, dim, (double)largest, leader->room, z, weights);
         break;
     }
 }
